@@ -1,0 +1,130 @@
+"""Roles from roles.json, key hashes from the files beside the keys; read anew when they change."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import structlog
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+
+from orchestrator.domain.access import AccessBook, KeyHash, Role
+
+log = structlog.get_logger()
+
+HASH_SUFFIX = ".sha256"
+Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+ServerName = Annotated[str, StringConstraints(pattern=r"^(\*|[A-Za-z0-9][A-Za-z0-9._-]{0,63})$")]
+
+
+class RolesFileInvalid(Exception):
+    """The message names the file, the line where it can be told, and what is wrong."""
+
+
+class RoleEntry(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    servers: list[ServerName]
+    sees_all_executions: bool = Field(False, alias="seesAllExecutions")
+    keys: list[Name] = Field(default_factory=list)
+
+
+class RolesDocument(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    roles: dict[Name, RoleEntry] = Field(min_length=1)
+
+
+class AccessFiles:
+    """Keeps the last valid book when a file becomes invalid."""
+
+    def __init__(self, roles_file: Path, keys_dir: Path) -> None:
+        self._roles_file = roles_file
+        self._keys_dir = keys_dir
+        self._seen = self._fingerprint()
+        self.book = read_book(roles_file, keys_dir)
+
+    def refresh(self) -> None:
+        fingerprint = self._fingerprint()
+        if fingerprint == self._seen:
+            return
+        self._seen = fingerprint
+        try:
+            self.book = read_book(self._roles_file, self._keys_dir)
+        except (RolesFileInvalid, OSError) as error:
+            log.error("access.kept_old", error=str(error))
+        else:
+            log.info("access.reloaded", roles=sorted(self.book.roles), keys=len(self.book.key_hashes))
+
+    def _fingerprint(self) -> tuple[tuple[str, int, int, int], ...]:
+        files = [self._roles_file, *_hash_files(self._keys_dir)]
+        return tuple(_identity(file) for file in files)
+
+
+def read_book(roles_file: Path, keys_dir: Path) -> AccessBook:
+    document = read_roles(roles_file)
+    return AccessBook(
+        roles={name: _role(name, entry) for name, entry in document.roles.items()},
+        role_of_key=_roles_by_key(roles_file, document),
+        key_hashes=tuple(_read_hashes(keys_dir)),
+    )
+
+
+def read_roles(roles_file: Path) -> RolesDocument:
+    try:
+        return RolesDocument.model_validate(json.loads(roles_file.read_text()))
+    except OSError as error:
+        raise RolesFileInvalid(f"{roles_file}: cannot be read ({error.strerror}).") from error
+    except json.JSONDecodeError as error:
+        raise RolesFileInvalid(f"{roles_file}, line {error.lineno}: {error.msg}.") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        path = ".".join(str(part) for part in first["loc"])
+        line = _line_of(roles_file, str(first["loc"][-1])) if first["loc"] else 1
+        raise RolesFileInvalid(f"{roles_file}, line {line}: {path}: {first['msg']}.") from error
+
+
+def _role(name: str, entry: RoleEntry) -> Role:
+    return Role(name, frozenset(entry.servers), entry.sees_all_executions)
+
+
+def _roles_by_key(roles_file: Path, document: RolesDocument) -> dict[str, str]:
+    owners: dict[str, str] = {}
+    for role, entry in document.roles.items():
+        for key in entry.keys:
+            if key in owners:
+                line = _line_of(roles_file, key)
+                raise RolesFileInvalid(f"{roles_file}, line {line}: key {key} belongs to {owners[key]} and to {role}.")
+            owners[key] = role
+    return owners
+
+
+def _read_hashes(keys_dir: Path) -> list[KeyHash]:
+    hashes = []
+    for file in _hash_files(keys_dir):
+        digest = file.read_text().strip()
+        if len(digest) == 64 and set(digest) <= set("0123456789abcdef"):
+            hashes.append(KeyHash(file.name.removesuffix(HASH_SUFFIX), digest))
+        else:
+            log.error("access.hash_ignored", file=file.name, reason="not 64 hexadecimal digits")
+    return hashes
+
+
+def _hash_files(keys_dir: Path) -> list[Path]:
+    return sorted(keys_dir.glob(f"*{HASH_SUFFIX}"))
+
+
+def _identity(file: Path) -> tuple[str, int, int, int]:
+    try:
+        status = file.stat()
+    except OSError:
+        return (file.name, 0, 0, 0)
+    return (file.name, status.st_ino, status.st_mtime_ns, status.st_size)
+
+
+def _line_of(file: Path, word: str) -> int:
+    for number, line in enumerate(file.read_text().splitlines(), start=1):
+        if f'"{word}"' in line:
+            return number
+    return 1

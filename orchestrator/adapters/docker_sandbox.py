@@ -1,0 +1,134 @@
+"""A sandbox and a slot on the Docker engine, once they run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeVar
+
+from orchestrator.adapters.frames import Frame, FrameKind, FramingBroken, encode_request
+from orchestrator.adapters.leashed_process import LeashedProcess
+from orchestrator.domain.errors import SandboxFault
+from orchestrator.domain.execution import Ending, Outcome, Stream, Usage
+from orchestrator.domain.sandbox import Program
+
+Receive = Callable[[Stream, bytes], None]
+T = TypeVar("T")
+
+Remove = Callable[[str], Awaitable[None]]
+
+_STREAMS = {FrameKind.STDOUT: Stream.STDOUT, FrameKind.STDERR: Stream.STDERR}
+
+
+class DockerContainer:
+    """A running container of ours, held by its leash."""
+
+    def __init__(self, container_id: str, process: LeashedProcess, remove: Remove) -> None:
+        self.id = container_id
+        self._process = process
+        self._remove = remove
+        self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        process.listen(self._take, self._end)
+
+    @property
+    def alive(self) -> bool:
+        return self._process.alive
+
+    async def until_ready(self) -> None:
+        await asyncio.shield(self._ready)
+
+    async def destroy(self) -> None:
+        self._process.let_go()
+        await self._remove(self.id)
+
+    def _take(self, frame: Frame) -> None:
+        match frame.kind:
+            case FrameKind.READY:
+                _resolve(self._ready, None)
+            case FrameKind.FAULT:
+                self._fail(SandboxFault(f"the runner failed: {frame.fields().get('message')}"))
+            case _:
+                raise FramingBroken(f"an unexpected {frame.kind.name} frame")
+
+    def _end(self) -> None:
+        self._fail(SandboxFault(self._process.why_it_ended))
+
+    def _fail(self, fault: SandboxFault) -> None:
+        _reject(self._ready, fault)
+
+
+class DockerSlot(DockerContainer):
+    pass
+
+
+class DockerSandbox(DockerContainer):
+    def __init__(self, container_id: str, process: LeashedProcess, remove: Remove) -> None:
+        self._done: asyncio.Future[Ending] = asyncio.get_running_loop().create_future()
+        self._receive: Receive = lambda stream, data: None
+        self._room = {Stream.STDOUT: 0, Stream.STDERR: 0}
+        super().__init__(container_id, process, remove)
+
+    async def run(self, program: Program, receive: Receive) -> Ending:
+        limit = program.limits.max_output_bytes
+        self._room = {Stream.STDOUT: limit, Stream.STDERR: limit}
+        self._receive = receive
+        self._process.send(encode_request(_run_message(program)))
+        return await asyncio.shield(self._done)
+
+    def _take(self, frame: Frame) -> None:
+        match frame.kind:
+            case FrameKind.STDOUT | FrameKind.STDERR:
+                self._pass_on(_STREAMS[frame.kind], frame.payload)
+            case FrameKind.DONE:
+                _resolve(self._done, ending_of(frame.fields()))
+            case _:
+                super()._take(frame)
+
+    def _pass_on(self, stream: Stream, data: bytes) -> None:
+        # The supervisor caps output; this second cap holds even if the supervisor were taken over.
+        self._room[stream] -= len(data)
+        if self._room[stream] < 0:
+            raise FramingBroken(f"more {stream} than its limit")
+        self._receive(stream, data)
+
+    def _fail(self, fault: SandboxFault) -> None:
+        super()._fail(fault)
+        _reject(self._done, fault)
+
+
+def _resolve(future: asyncio.Future[T], value: T) -> None:
+    if not future.done():
+        future.set_result(value)
+
+
+def _reject(future: asyncio.Future[Any], fault: SandboxFault) -> None:
+    if not future.done():
+        future.set_exception(fault)
+        future.exception()  # counts as retrieved: a fault that nobody waits for is no event loop error
+
+
+def ending_of(done: Mapping[str, Any]) -> Ending:
+    try:
+        exit_code, signal = done["exit_code"], done["signal"]
+        usage = Usage(float(done["cpu_seconds"]), int(done["max_rss_bytes"]))
+        outcome = _outcome(str(done["ending"]), exit_code)
+    except (KeyError, TypeError, ValueError) as error:
+        raise FramingBroken(f"a done frame without a usable {error}") from error
+    return Ending(outcome, exit_code=exit_code, signal=signal, usage=usage)
+
+
+def _outcome(ending: str, exit_code: int | None) -> Outcome:
+    if ending == "exited":
+        return Outcome.COMPLETED if exit_code == 0 else Outcome.FAILED
+    return Outcome(ending)
+
+
+def _run_message(program: Program) -> dict[str, Any]:
+    return {
+        "type": "run",
+        "code": program.code,
+        "timeout_seconds": program.limits.timeout_seconds,
+        "max_stdout_bytes": program.limits.max_output_bytes,
+        "max_stderr_bytes": program.limits.max_output_bytes,
+        "environment": dict(program.environment),
+    }

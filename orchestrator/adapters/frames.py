@@ -1,0 +1,110 @@
+"""The two framings between the daemon and a runner, decoded piece by piece.
+
+The engine multiplexes stdout and stderr of a container into one stream (8-byte headers); inside the container's
+stdout the supervisor writes its own frames (kind, length, payload), which the program cannot forge.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+MAX_FRAME_BYTES = 65_536
+_ENGINE_HEADER = struct.Struct(">BxxxI")
+_RUNNER_HEADER = struct.Struct(">cI")
+_REQUEST_HEADER = struct.Struct(">I")
+
+
+class FramingBroken(Exception):
+    """The peer sent what the protocol does not allow."""
+
+
+class FrameKind(Enum):
+    READY = b"R"
+    STDOUT = b"O"
+    STDERR = b"E"
+    DONE = b"D"
+    FAULT = b"X"
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    kind: FrameKind
+    payload: bytes
+
+    def fields(self) -> Mapping[str, Any]:
+        try:
+            parsed = json.loads(self.payload)
+        except (ValueError, RecursionError) as error:
+            raise FramingBroken(f"a {self.kind.name} frame is not JSON") from error
+        if not isinstance(parsed, dict):
+            raise FramingBroken(f"a {self.kind.name} frame is not an object")
+        return parsed
+
+
+class EngineStreamDecoder:
+    """Splits the engine's stream into (file descriptor, bytes); needs no whole chunk in memory."""
+
+    def __init__(self) -> None:
+        self._header = bytearray()
+        self._descriptor = 0
+        self._left_in_chunk = 0
+
+    def feed(self, data: bytes) -> Iterator[tuple[int, bytes]]:
+        view = memoryview(data)
+        while view:
+            if self._left_in_chunk:
+                piece = view[: self._left_in_chunk]
+                self._left_in_chunk -= len(piece)
+                view = view[len(piece) :]
+                yield self._descriptor, bytes(piece)
+            else:
+                view = self._take_header(view)
+
+    def _take_header(self, view: memoryview) -> memoryview:
+        missing = _ENGINE_HEADER.size - len(self._header)
+        self._header += view[:missing]
+        if len(self._header) == _ENGINE_HEADER.size:
+            self._descriptor, self._left_in_chunk = _ENGINE_HEADER.unpack(self._header)
+            self._header.clear()
+        return view[missing:]
+
+
+class RunnerFrameDecoder:
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[Frame]:
+        self._buffer += data
+        while (frame := self._next()) is not None:
+            yield frame
+
+    def _next(self) -> Frame | None:
+        if len(self._buffer) < _RUNNER_HEADER.size:
+            return None
+        kind, length = _RUNNER_HEADER.unpack_from(self._buffer)
+        if length > MAX_FRAME_BYTES:
+            raise FramingBroken(f"a frame of {length} bytes")
+        end = _RUNNER_HEADER.size + length
+        if len(self._buffer) < end:
+            return None
+        payload = bytes(self._buffer[_RUNNER_HEADER.size : end])
+        del self._buffer[:end]
+        return Frame(_kind(kind), payload)
+
+
+def encode_request(message: Mapping[str, Any]) -> bytes:
+    # Lone surrogates are legal in JSON and in a caller's code: escaping to ASCII carries them through.
+    body = json.dumps(message, ensure_ascii=True).encode("ascii")
+    return _REQUEST_HEADER.pack(len(body)) + body
+
+
+def _kind(byte: bytes) -> FrameKind:
+    try:
+        return FrameKind(byte)
+    except ValueError as error:
+        raise FramingBroken(f"a frame of unknown kind {byte!r}") from error

@@ -1,0 +1,256 @@
+"""The durable record of executions, in SQLite with a write-ahead log, on one thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, TypeVar
+
+from orchestrator.domain.errors import JournalUnavailable
+from orchestrator.domain.execution import (
+    Execution,
+    ExecutionRecord,
+    ExecutionResult,
+    Language,
+    Limits,
+    Outcome,
+    Page,
+    Refusal,
+    State,
+    Stream,
+    Timings,
+    Usage,
+)
+
+R = TypeVar("R")
+
+BUSY_TIMEOUT_SECONDS = 5
+PRUNE_EVERY = 256
+
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS executions (
+    sequence     INTEGER PRIMARY KEY AUTOINCREMENT,
+    id           TEXT NOT NULL UNIQUE,
+    caller       TEXT NOT NULL,
+    role         TEXT NOT NULL,
+    state        TEXT NOT NULL,
+    accepted_at  REAL NOT NULL,
+    language     TEXT,
+    code_sha256  TEXT,
+    code_bytes   INTEGER,
+    finished_at  REAL,
+    outcome      TEXT,
+    exit_code    INTEGER,
+    signal       INTEGER,
+    error_code   TEXT,
+    detail       TEXT,
+    stdout_bytes INTEGER NOT NULL DEFAULT 0,
+    stderr_bytes INTEGER NOT NULL DEFAULT 0,
+    limits       TEXT,
+    timings      TEXT,
+    usage        TEXT
+) STRICT;
+CREATE INDEX IF NOT EXISTS executions_by_caller ON executions (caller, sequence);
+CREATE INDEX IF NOT EXISTS executions_open ON executions (state) WHERE state IN ('queued', 'running');
+CREATE TABLE IF NOT EXISTS outputs (
+    execution_id TEXT NOT NULL REFERENCES executions (id) ON DELETE CASCADE,
+    stream       TEXT NOT NULL,
+    data         BLOB NOT NULL,
+    PRIMARY KEY (execution_id, stream)
+) STRICT, WITHOUT ROWID;
+"""
+
+
+class SqliteJournal:
+    def __init__(self, path: Path, *, max_executions: int) -> None:
+        self._path = path
+        self._max_executions = max_executions
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="journal")
+        self._database: sqlite3.Connection | None = None
+        self._opened_since_prune = 0
+
+    async def open(self, execution: Execution) -> None:
+        await self._write(
+            "INSERT INTO executions (id, caller, role, state, accepted_at, language, code_sha256, code_bytes, limits)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            execution.id,
+            execution.caller.key_name,
+            execution.caller.role.name,
+            State.QUEUED,
+            execution.accepted_at,
+            execution.language,
+            execution.code_sha256,
+            execution.code_bytes,
+            json.dumps(asdict(execution.limits)),
+        )
+        await self._prune_now_and_then()
+
+    async def mark_running(self, execution_id: str) -> None:
+        await self._write("UPDATE executions SET state = ? WHERE id = ?", State.RUNNING, execution_id)
+
+    async def finish(self, result: ExecutionResult) -> None:
+        await self._run(lambda database: _finish(database, result))
+
+    async def refuse(self, refusal: Refusal) -> None:
+        await self._write(
+            "INSERT INTO executions (id, caller, role, state, accepted_at, finished_at, error_code, detail)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            refusal.execution_id,
+            refusal.caller.key_name,
+            refusal.caller.role.name,
+            State.REFUSED,
+            refusal.at,
+            refusal.at,
+            refusal.error_code,
+            refusal.detail,
+        )
+
+    async def mark_interrupted(self) -> int:
+        return await self._write(
+            "UPDATE executions SET state = ?, outcome = ?, finished_at = ?, error_code = 'interrupted',"
+            " detail = 'The daemon stopped before the program ended.' WHERE state IN ('queued', 'running')",
+            State.INTERRUPTED,
+            Outcome.SANDBOX_ERROR,
+            time.time(),
+        )
+
+    async def find(self, execution_id: str) -> ExecutionRecord | None:
+        rows = await self._read("SELECT * FROM executions WHERE id = ?", execution_id)
+        return _record(rows[0]) if rows else None
+
+    async def newest(self, *, caller: str | None, limit: int, before: int | None) -> Sequence[ExecutionRecord]:
+        rows = await self._read(
+            "SELECT * FROM executions WHERE (?1 IS NULL OR caller = ?1) AND (?2 IS NULL OR sequence < ?2)"
+            " ORDER BY sequence DESC LIMIT ?3",
+            caller,
+            before,
+            limit,
+        )
+        return [_record(row) for row in rows]
+
+    async def output(self, execution_id: str, stream: Stream, start: int, length: int) -> Page | None:
+        rows = await self._read(
+            "SELECT substr(data, ?1, ?2) AS piece, length(data) AS total FROM outputs"
+            " WHERE execution_id = ?3 AND stream = ?4",
+            start + 1,
+            length,
+            execution_id,
+            stream,
+        )
+        return Page(bytes(rows[0]["piece"]), rows[0]["total"]) if rows else None
+
+    async def check(self) -> None:
+        """Takes and gives up a write lock, so that a read-only or full disk shows before an execution needs it."""
+
+        def try_to_write(database: sqlite3.Connection) -> None:
+            database.execute("BEGIN IMMEDIATE")
+            database.execute("CREATE TABLE IF NOT EXISTS writable (at REAL) STRICT")
+            database.execute("DELETE FROM writable")
+            database.execute("INSERT INTO writable VALUES (?)", (time.time(),))
+            database.execute("COMMIT")
+
+        await self._run(try_to_write)
+
+    async def close(self) -> None:
+        def disconnect(database: sqlite3.Connection) -> None:
+            database.close()
+            self._database = None
+
+        if self._database is not None:
+            await self._run(disconnect)
+        self._thread.shutdown(wait=False)
+
+    async def _prune_now_and_then(self) -> None:
+        self._opened_since_prune += 1
+        if self._opened_since_prune >= PRUNE_EVERY:
+            self._opened_since_prune = 0
+            await self.prune()
+
+    async def prune(self) -> int:
+        return await self._write(
+            "DELETE FROM executions WHERE state NOT IN ('queued', 'running') AND sequence <="
+            " (SELECT max(sequence) - ? FROM executions)",
+            self._max_executions,
+        )
+
+    async def _write(self, statement: str, *values: Any) -> int:
+        return await self._run(lambda database: database.execute(statement, values).rowcount)
+
+    async def _read(self, query: str, *values: Any) -> list[sqlite3.Row]:
+        return await self._run(lambda database: database.execute(query, values).fetchall())
+
+    async def _run(self, use: Callable[[sqlite3.Connection], R]) -> R:
+        loop = asyncio.get_running_loop()
+        try:
+            return await loop.run_in_executor(self._thread, lambda: use(self._connected()))
+        except (sqlite3.Error, OSError) as error:
+            raise JournalUnavailable(f"The journal cannot be used: {error}.", retry_after_seconds=10) from error
+
+    def _connected(self) -> sqlite3.Connection:
+        if self._database is None:
+            self._database = _connect(self._path)
+        return self._database
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # Autocommit: each statement is its own transaction, unless one is begun by hand.
+    database = sqlite3.connect(path, timeout=BUSY_TIMEOUT_SECONDS, isolation_level=None, check_same_thread=False)
+    database.row_factory = sqlite3.Row
+    database.execute("PRAGMA journal_mode = WAL")
+    database.execute("PRAGMA synchronous = NORMAL")
+    database.execute("PRAGMA foreign_keys = ON")
+    database.executescript(SCHEMA)
+    return database
+
+
+def _finish(database: sqlite3.Connection, result: ExecutionResult) -> None:
+    ending = result.ending
+    database.execute("BEGIN IMMEDIATE")
+    try:
+        database.execute(
+            "UPDATE executions SET state = ?, finished_at = ?, outcome = ?, exit_code = ?, signal = ?, error_code = ?,"
+            " detail = ?, stdout_bytes = ?, stderr_bytes = ?, timings = ?, usage = ? WHERE id = ?",
+            (
+                State.FINISHED,
+                result.finished_at,
+                ending.outcome,
+                ending.exit_code,
+                ending.signal,
+                ending.error_code,
+                ending.detail,
+                len(result.stdout),
+                len(result.stderr),
+                json.dumps(asdict(result.timings)),
+                json.dumps(asdict(ending.usage)),
+                result.execution_id,
+            ),
+        )
+        database.executemany(
+            "INSERT OR REPLACE INTO outputs VALUES (?, ?, ?)",
+            [
+                (result.execution_id, Stream.STDOUT, result.stdout),
+                (result.execution_id, Stream.STDERR, result.stderr),
+            ],
+        )
+    except BaseException:
+        database.execute("ROLLBACK")
+        raise
+    database.execute("COMMIT")
+
+
+def _record(row: sqlite3.Row) -> ExecutionRecord:
+    fields = dict(row)
+    fields["state"] = State(row["state"])
+    fields["language"] = Language(row["language"]) if row["language"] else None
+    fields["outcome"] = Outcome(row["outcome"]) if row["outcome"] else None
+    fields["limits"] = Limits(**json.loads(row["limits"])) if row["limits"] else None
+    fields["timings"] = Timings(**json.loads(row["timings"])) if row["timings"] else None
+    fields["usage"] = Usage(**json.loads(row["usage"])) if row["usage"] else None
+    return ExecutionRecord(**fields)

@@ -1,0 +1,236 @@
+"""The command line: code-executor."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+from pydantic import SecretStr, ValidationError
+from rich.console import Console
+from rich.table import Table
+
+from orchestrator import __version__, keys
+from orchestrator.adapters.access_files import RolesFileInvalid
+from orchestrator.client import ApiClient, CallFailed
+from orchestrator.domain.execution import Language, Outcome
+from orchestrator.settings import PREFIX, Settings
+
+app = typer.Typer(
+    name="code-executor",
+    help="Runs TypeScript and Python in fresh, locked-down, single-use containers.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+keys_app = typer.Typer(help="Make and rotate the callers' keys.", no_args_is_help=True)
+app.add_typer(keys_app, name="keys")
+
+out = Console(soft_wrap=True)
+err = Console(stderr=True, soft_wrap=True, highlight=False)
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+# Endings without an exit code of the program get the one that shells use for the like.
+EXIT_OF_OUTCOME = {
+    Outcome.TIMED_OUT: 124,
+    Outcome.OUT_OF_MEMORY: 137,
+    Outcome.OUTPUT_LIMIT: 141,
+    Outcome.CANCELLED: 130,
+    Outcome.SANDBOX_ERROR: 70,
+}
+EXIT_CANNOT_CALL = 69
+EXIT_BAD_USE = 64
+LANGUAGE_OF_SUFFIX = {".py": Language.PYTHON, ".ts": Language.TYPESCRIPT, ".mts": Language.TYPESCRIPT}
+STDIN = "-"
+
+
+def main() -> None:
+    app()
+
+
+@app.callback(invoke_without_command=True)
+def root(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+    if version:
+        out.print(__version__)
+        raise typer.Exit
+
+
+@app.command()
+def serve() -> None:
+    """Run the daemon in the foreground until SIGTERM or Ctrl-C."""
+    import uvloop
+
+    from orchestrator.daemon import serve as serve_daemon
+    from orchestrator.logs import configure_logs
+
+    settings = _settings()
+    configure_logs(settings.log_level, settings.log_format)
+    try:
+        uvloop.run(serve_daemon(settings))
+    except RolesFileInvalid as error:
+        _fail(str(error), 78)
+    except OSError as error:
+        _fail(f"The daemon cannot start: {error}.", 71)
+
+
+@app.command()
+def run(
+    file: Annotated[str, typer.Argument(help="The program's file, or - for standard input.")],
+    language: Annotated[Language | None, typer.Option(help="Else by the file's ending; - is TypeScript.")] = None,
+    timeout: Annotated[float | None, typer.Option(help="Seconds for the program, at most 300.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run a program; its output is streamed and its exit code is this command's."""
+    settings = _settings()
+    code = _read_program(file)
+    chosen = language or LANGUAGE_OF_SUFFIX.get(Path(file).suffix, Language.TYPESCRIPT)
+    client = ApiClient(settings.url, _key(settings))
+    try:
+        result = asyncio.run(_run(client, code, chosen, timeout, as_json))
+    except CallFailed as error:
+        _fail(str(error), EXIT_CANNOT_CALL)
+    except KeyboardInterrupt:
+        raise typer.Exit(EXIT_OF_OUTCOME[Outcome.CANCELLED]) from None
+    if as_json:
+        out.print_json(json.dumps(result))
+    raise typer.Exit(_exit_code(result))
+
+
+@app.command()
+def doctor(as_json: AsJson = False) -> None:
+    """Check engine, image, network, port, keys and roles; each finding with its fix."""
+    from orchestrator.doctor import Verdict, examine
+
+    findings = asyncio.run(examine(_settings()))
+    if as_json:
+        out.print_json(json.dumps([asdict(finding) for finding in findings]))
+    else:
+        colours = {Verdict.OK: "green", Verdict.WARNING: "yellow", Verdict.FAILED: "red"}
+        for finding in findings:
+            colour = colours[finding.verdict]
+            out.print(f"[{colour}]{finding.verdict.value:8}[/] {finding.check}: {finding.detail}", highlight=False)
+            if finding.fix:
+                out.print(f"         fix: {finding.fix}", highlight=False)
+    if any(finding.verdict is Verdict.FAILED for finding in findings):
+        raise typer.Exit(1)
+
+
+@app.command()
+def config(as_json: AsJson = False) -> None:
+    """Show the effective settings; secrets are masked."""
+    settings = _settings()
+    values = {name: _shown(getattr(settings, name)) for name in Settings.model_fields}
+    if as_json:
+        out.print_json(json.dumps(values))
+        return
+    table = Table("Setting", "Value", "From", box=None)
+    for name, value in values.items():
+        origin = "environment" if name in settings.model_fields_set else "default"
+        table.add_row(f"{PREFIX}{name.upper()}", str(value), origin)
+    out.print(table)
+
+
+@keys_app.command("ensure")
+def ensure_keys() -> None:
+    """Make the key files that are missing and mend hashes that do not fit."""
+    for made in keys.ensure(_key_files()):
+        err.print(f"made {made.path.name} for role {made.role}")
+
+
+@keys_app.command("rotate")
+def rotate_keys(role: Annotated[str, typer.Argument(help="The role whose keys are replaced.")]) -> None:
+    """Replace a role's keys; the daemon takes the new ones within a second and refuses the old."""
+    try:
+        rotated = keys.rotate(_key_files(), role)
+    except keys.UnknownRole as error:
+        _fail(str(error), EXIT_BAD_USE)
+    for file in rotated:
+        out.print(f"rotated {file.path}", highlight=False)
+
+
+async def _run(client: ApiClient, code: str, language: Language, seconds: float | None, quiet: bool) -> dict[str, Any]:
+    result: dict[str, Any] = {}
+    async for event in client.execute(code, language.value, seconds):
+        if event.name == "result":
+            result = event.fields
+        elif event.name in ("stdout", "stderr") and not quiet:
+            _write(sys.stdout if event.name == "stdout" else sys.stderr, event.fields["text"])
+    if not result:
+        raise CallFailed("The daemon went away before the program ended.")
+    if not quiet and result["outcome"] not in (Outcome.COMPLETED, Outcome.FAILED):
+        err.print(f"code-executor: {_explanation(result)}")
+    return result
+
+
+def _write(stream: Any, text: str) -> None:
+    stream.write(text)
+    stream.flush()
+
+
+def _explanation(result: dict[str, Any]) -> str:
+    limits = result["limits"]
+    match Outcome(result["outcome"]):
+        case Outcome.TIMED_OUT:
+            return f"timed out after {limits['timeoutSeconds']:g} s"
+        case Outcome.OUT_OF_MEMORY:
+            return f"out of memory: the limit is {limits['memoryBytes'] // 1024**2} MiB"
+        case Outcome.OUTPUT_LIMIT:
+            return f"output limit: at most {limits['maxOutputBytes']} bytes a stream"
+        case Outcome.SANDBOX_ERROR:
+            return f"the sandbox failed, not the program: {result['error']['detail']} ({result['error']['code']})"
+        case other:
+            return other.value
+
+
+def _exit_code(result: dict[str, Any]) -> int:
+    outcome = Outcome(result["outcome"])
+    return EXIT_OF_OUTCOME[outcome] if outcome in EXIT_OF_OUTCOME else int(result["exitCode"])
+
+
+def _read_program(file: str) -> str:
+    try:
+        return sys.stdin.read() if file == STDIN else Path(file).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        _fail(f"{file} cannot be read: {error}.", EXIT_BAD_USE)
+
+
+def _key(settings: Settings) -> str:
+    if settings.key is not None:
+        return settings.key.get_secret_value()
+    for file in _key_files():
+        with suppress(OSError):
+            return file.read()
+    return _fail(f"No readable key in {settings.secrets_dir}; set {PREFIX}KEY or run 'make up'.", EXIT_CANNOT_CALL)
+
+
+def _key_files() -> list[keys.KeyFile]:
+    settings = _settings()
+    try:
+        return keys.key_files(settings.roles_file, settings.secrets_dir)
+    except RolesFileInvalid as error:
+        _fail(str(error), 78)
+
+
+def _settings() -> Settings:
+    try:
+        return Settings()
+    except ValidationError as error:
+        first = error.errors()[0]
+        _fail(f"{PREFIX}{str(first['loc'][0]).upper()}: {first['msg']}.", 78)
+
+
+def _shown(value: Any) -> Any:
+    if isinstance(value, SecretStr):
+        return "********"
+    return str(value) if isinstance(value, Path) else value
+
+
+def _fail(message: str, exit_code: int) -> NoReturn:
+    err.print(f"code-executor: {message}")
+    raise typer.Exit(exit_code)

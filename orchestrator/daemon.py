@@ -1,0 +1,236 @@
+"""The composition root: builds everything, runs it under one TaskGroup, undoes it in reverse."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import signal
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+from aiohttp import web
+
+from orchestrator import __version__
+from orchestrator.adapters.access_files import AccessFiles
+from orchestrator.adapters.docker_engine import DockerEngine
+from orchestrator.adapters.journal import SqliteJournal
+from orchestrator.adapters.lockdown import Identity, Policy
+from orchestrator.adapters.metrics import Metrics
+from orchestrator.adapters.tokens import O200kTokenCounter
+from orchestrator.domain.errors import OrchestratorError
+from orchestrator.domain.execution import Execution, ExecutionResult
+from orchestrator.faces.auth import Authenticator
+from orchestrator.faces.http.app import build_app
+from orchestrator.faces.http.context import Api, ApiLimits
+from orchestrator.service.admission import Admission
+from orchestrator.service.executor import Executor
+from orchestrator.service.readiness import Readiness
+from orchestrator.service.reaper import Reaper
+from orchestrator.service.sandboxes import Sandboxes
+from orchestrator.service.slots import Slots
+from orchestrator.settings import Settings
+
+log = structlog.get_logger()
+
+SPARE_ENGINE_CALLS = 8
+STRAY_AFTER_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Daemon:
+    """A running daemon, as its owner sees it."""
+
+    port: int
+    executor: Executor
+    readiness: Readiness
+    reaper: Reaper
+
+
+async def serve(settings: Settings) -> None:
+    """Runs until SIGTERM or SIGINT."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for signal_number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(signal_number, stop.set)
+    async with running_daemon(settings) as daemon:
+        log.info("daemon.listening", host=settings.host, port=daemon.port, version=__version__)
+        await stop.wait()
+        log.info("daemon.stopping")
+    log.info("daemon.stopped")
+
+
+@asynccontextmanager
+async def running_daemon(settings: Settings) -> AsyncIterator[Daemon]:
+    async with AsyncExitStack() as undo:
+        journal = SqliteJournal(settings.journal_file, max_executions=settings.journal_max_executions)
+        undo.push_async_callback(journal.close)
+        engine = build_engine(settings, instance_id(settings.instance_file))
+        undo.push_async_callback(engine.close)
+        slots = Slots(engine)
+        undo.push_async_callback(slots.retire_all)
+        sandboxes = Sandboxes(engine, slots)
+        undo.push_async_callback(sandboxes.all_destroyed)
+
+        access = AccessFiles(settings.roles_file, settings.keys_dir)
+        admission = Admission(max_running=settings.max_running, max_waiting=settings.max_waiting)
+        metrics = Metrics(_gauges(admission, sandboxes))
+        executor = Executor(admission, sandboxes, journal, on_finished=_observer(metrics))
+        readiness = Readiness(engine, journal)
+        reaper = Reaper(engine, lambda: sandboxes.ids | slots.ids, stray_after_seconds=STRAY_AFTER_SECONDS)
+        await _recover(journal)
+
+        loops = await undo.enter_async_context(_background())
+        loops.start("readiness", readiness.check, settings.check_seconds)
+        loops.start("reaper", reaper.remove_orphans, settings.check_seconds)
+        loops.start("access", _as_async(access.refresh), 1.0)
+
+        api = _api(settings, executor, journal, access, readiness, metrics)
+        port = await undo.enter_async_context(_listening(api, settings))
+        undo.push_async_callback(executor.drain, settings.shutdown_grace_seconds)
+        yield Daemon(port, executor, readiness, reaper)
+
+
+def build_engine(settings: Settings, owner: str) -> DockerEngine:
+    policy = Policy(
+        image=settings.runner_image,
+        network=settings.network,
+        seccomp_profile=settings.seccomp_file.read_text(),
+        runtime=settings.runtime,
+    )
+    identity = Identity(owner=owner, epoch=secrets.token_hex(8))
+    return DockerEngine(settings.docker_host, policy, identity, max_calls=2 * settings.max_running + SPARE_ENGINE_CALLS)
+
+
+def instance_id(file: Path) -> str:
+    """Names this installation, so that it removes its own containers and nobody else's."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    if not file.exists():
+        fresh = file.with_suffix(f".{os.getpid()}")
+        fresh.write_text(secrets.token_hex(8))
+        fresh.replace(file)
+    return file.read_text().strip()
+
+
+def _api(
+    settings: Settings,
+    executor: Executor,
+    journal: SqliteJournal,
+    access: AccessFiles,
+    readiness: Readiness,
+    metrics: Metrics,
+) -> Api:
+    return Api(
+        executor=executor,
+        journal=journal,
+        authenticator=Authenticator(access),
+        readiness=readiness,
+        tokens=O200kTokenCounter(),
+        limits=ApiLimits(
+            max_code_bytes=settings.max_code_bytes,
+            max_timeout_seconds=settings.max_timeout_seconds,
+            heartbeat_seconds=settings.heartbeat_seconds,
+            limits_for=settings.limits,
+        ),
+        render_metrics=metrics.render,
+        version=__version__,
+        started_at=time.monotonic(),
+    )
+
+
+@asynccontextmanager
+async def _listening(api: Api, settings: Settings) -> AsyncIterator[int]:
+    # A client that goes away cancels its handler, and the handler its execution.
+    runner = web.AppRunner(
+        build_app(api), access_log=None, handler_cancellation=True, shutdown_timeout=1.0, keepalive_timeout=75
+    )
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, settings.host, settings.port)
+        await site.start()
+        yield int(runner.addresses[0][1])
+    finally:
+        await runner.cleanup()
+
+
+async def _recover(journal: SqliteJournal) -> None:
+    try:
+        interrupted = await journal.mark_interrupted()
+    except OrchestratorError as error:
+        log.error("journal.unavailable", error=error.message)
+    else:
+        if interrupted:
+            log.warning("journal.interrupted", executions=interrupted)
+
+
+class Loops:
+    """A loop logs its failure and goes on; if its task ends all the same, the daemon ends with it."""
+
+    def __init__(self, tasks: asyncio.TaskGroup) -> None:
+        self._tasks = tasks
+        self._started: list[asyncio.Task[None]] = []
+
+    def start(self, name: str, work: Callable[[], Awaitable[object]], every_seconds: float) -> None:
+        self._started.append(self._tasks.create_task(_repeat(name, work, every_seconds), name=name))
+
+    def stop(self) -> None:
+        for task in self._started:
+            task.cancel()
+
+
+@asynccontextmanager
+async def _background() -> AsyncIterator[Loops]:
+    async with asyncio.TaskGroup() as tasks:
+        loops = Loops(tasks)
+        try:
+            yield loops
+        finally:
+            loops.stop()
+
+
+async def _repeat(name: str, work: Callable[[], Awaitable[object]], every_seconds: float) -> None:
+    while True:
+        try:
+            await work()
+        except OrchestratorError as error:
+            log.warning("loop.failed", loop=name, error=error.message)
+        except Exception:
+            log.exception("loop.crashed", loop=name)
+        await asyncio.sleep(every_seconds)
+
+
+def _as_async(work: Callable[[], object]) -> Callable[[], Awaitable[object]]:
+    async def run() -> object:
+        return work()
+
+    return run
+
+
+def _gauges(admission: Admission, sandboxes: Sandboxes) -> dict[str, tuple[str, Callable[[], float]]]:
+    return {
+        "code_executor_running": ("Executions that run now.", lambda: admission.running),
+        "code_executor_waiting": ("Executions that wait for a turn.", lambda: admission.waiting),
+        "code_executor_sandboxes": ("Sandboxes that exist now.", lambda: len(sandboxes.ids)),
+    }
+
+
+def _observer(metrics: Metrics) -> Callable[[Execution, ExecutionResult], None]:
+    def observe(execution: Execution, result: ExecutionResult) -> None:
+        metrics.observe(execution, result)
+        log.info(
+            "execution.finished",
+            execution_id=execution.id,
+            caller=execution.caller.key_name,
+            language=execution.language.value,
+            outcome=result.outcome.value,
+            exit_code=result.ending.exit_code,
+            seconds=round(result.timings.total_seconds, 4),
+            output_bytes=len(result.stdout),
+            error_code=result.ending.error_code,
+        )
+
+    return observe

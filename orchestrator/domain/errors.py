@@ -1,0 +1,121 @@
+"""Faults that are ours or the caller's. A failing program is not one of them: it is an ExecutionResult.
+
+Each class has a stable `code`; its docstring is the hint that tells the reader what to do next.
+"""
+
+
+class OrchestratorError(Exception):
+    """Look at the daemon's log for the cause."""
+
+    code = "internal_error"
+
+    def __init__(self, message: str, *, retry_after_seconds: int | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.retry_after_seconds = retry_after_seconds
+
+    @property
+    def hint(self) -> str:
+        return " ".join((type(self).__doc__ or "").split())
+
+
+class InvalidRequest(OrchestratorError):
+    """Correct the request as the message says and send it again; nothing was run."""
+
+    code = "invalid_request"
+
+
+class MalformedJson(OrchestratorError):
+    """Send one JSON object as the body, encoded as UTF-8."""
+
+    code = "malformed_json"
+
+
+class UnsupportedContentType(OrchestratorError):
+    """Send the body with the header 'Content-Type: application/json'."""
+
+    code = "unsupported_content_type"
+
+
+class CodeTooLarge(OrchestratorError):
+    """Send less code: pass large data through a tool or create it inside the program."""
+
+    code = "code_too_large"
+
+
+class Unauthenticated(OrchestratorError):
+    """Send the key as 'Authorization: Bearer KEY' or 'X-API-Key: KEY'; keys are in secrets/*.key."""
+
+    code = "unauthenticated"
+
+
+class Forbidden(OrchestratorError):
+    """Ask an operator to extend the role in roles.json."""
+
+    code = "forbidden"
+
+
+class NotFound(OrchestratorError):
+    """Check the id and that the key is the one that started the execution."""
+
+    code = "not_found"
+
+
+class AlreadyFinished(OrchestratorError):
+    """Read its result with GET /executions/{id}."""
+
+    code = "already_finished"
+
+
+class RangeNotSatisfiable(OrchestratorError):
+    """Ask for a range of the form 'bytes=FIRST-LAST' that begins within the stored output."""
+
+    code = "range_not_satisfiable"
+
+
+class QueueFull(OrchestratorError):
+    """Too many executions are waiting; try again later, or raise CODE_EXECUTOR_MAX_WAITING."""
+
+    code = "queue_full"
+
+
+class ShuttingDown(OrchestratorError):
+    """The daemon is stopping; try again when it is back."""
+
+    code = "shutting_down"
+
+
+class EngineUnavailable(OrchestratorError):
+    """Check the container engine with 'code-executor doctor'; the daemon recovers by itself when it is back."""
+
+    code = "engine_unavailable"
+
+
+class RunnerImageMissing(OrchestratorError):
+    """Build the runner image with 'make image'."""
+
+    code = "runner_image_missing"
+
+
+class NetworkUnsafe(OrchestratorError):
+    """Remove the network so that the daemon makes it anew, or name another with CODE_EXECUTOR_NETWORK."""
+
+    code = "network_unsafe"
+
+
+class LockdownMismatch(OrchestratorError):
+    """The engine did not apply the lockdown, so nothing was run; see 'code-executor doctor'."""
+
+    code = "lockdown_mismatch"
+
+
+class SandboxFault(OrchestratorError):
+    """The sandbox failed, not your program; run it again, and look at the daemon's log if it recurs."""
+
+    code = "sandbox_error"
+
+
+class JournalUnavailable(OrchestratorError):
+    """Free disk space or make the data directory writable; nothing is run unrecorded."""
+
+    code = "journal_unavailable"

@@ -1,0 +1,32 @@
+"""Finds the caller behind a presented key; shared by every face."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from orchestrator.domain.access import Caller
+from orchestrator.domain.errors import Unauthenticated
+from orchestrator.service.ports import Access
+
+BEARER = "bearer "
+
+
+class Authenticator:
+    def __init__(self, access: Access) -> None:
+        self._access = access
+
+    def authenticate(self, headers: Mapping[str, str]) -> Caller:
+        key = presented_key(headers)
+        if key is None:
+            raise Unauthenticated("The request carries no key.")
+        caller = self._access.book.identify(key)
+        if caller is None:
+            raise Unauthenticated("The key is not known.")
+        return caller
+
+
+def presented_key(headers: Mapping[str, str]) -> str | None:
+    authorization = headers.get("Authorization", "")
+    if authorization[: len(BEARER)].lower() == BEARER:
+        return authorization[len(BEARER) :].strip() or None
+    return headers.get("X-API-Key", "").strip() or None

@@ -1,0 +1,55 @@
+"""What the handlers share: the service, and who asks."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from aiohttp import web
+
+from orchestrator.domain.access import Caller
+from orchestrator.domain.execution import Limits
+from orchestrator.faces.auth import Authenticator
+from orchestrator.service.executor import Executor
+from orchestrator.service.ports import Journal
+from orchestrator.service.readiness import Readiness
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class TokenCounter(Protocol):
+    def count(self, text: str) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ApiLimits:
+    max_code_bytes: int
+    max_timeout_seconds: float
+    heartbeat_seconds: float
+    limits_for: Callable[[float | None], Limits]
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    executor: Executor
+    journal: Journal
+    authenticator: Authenticator
+    readiness: Readiness
+    tokens: TokenCounter
+    limits: ApiLimits
+    render_metrics: Callable[[], bytes]
+    version: str
+    started_at: float
+
+
+API = web.AppKey("api", Api)
+CALLER = web.RequestKey("caller", Caller)
+PUBLIC_PATHS = frozenset({"/health", "/livez", "/readyz"})
+
+
+@web.middleware
+async def authentication(request: web.Request, handler: Handler) -> web.StreamResponse:
+    if request.path not in PUBLIC_PATHS:
+        request[CALLER] = request.app[API].authenticator.authenticate(request.headers)
+    return await handler(request)

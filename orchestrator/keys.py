@@ -1,0 +1,100 @@
+"""The key files on the operator's side, and the hashes beside them, which are all that the daemon sees."""
+
+from __future__ import annotations
+
+import grp
+import os
+import secrets
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from orchestrator.adapters.access_files import HASH_SUFFIX, read_roles
+from orchestrator.domain.access import hash_key
+
+KEY_BYTES = 32
+KEY_MODE = 0o640
+HASH_MODE = 0o644
+GROUP_OF_ROLE = {"admin": "administrators", "developer": "developers"}
+
+
+class UnknownRole(Exception):
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class KeyFile:
+    role: str
+    name: str
+    path: Path
+    hash_path: Path
+
+    @property
+    def exists(self) -> bool:
+        return self.path.exists()
+
+    @property
+    def mode(self) -> int:
+        return self.path.stat().st_mode & 0o777
+
+    @property
+    def hash_matches(self) -> bool:
+        return self.hash_path.exists() and self.hash_path.read_text().strip() == hash_key(self.read())
+
+    def read(self) -> str:
+        return self.path.read_text().strip()
+
+    def make(self) -> None:
+        write_atomically(self.path, secrets.token_hex(KEY_BYTES) + "\n", KEY_MODE)
+        _give_to_group(self.path, GROUP_OF_ROLE.get(self.role))
+        self.write_hash()
+
+    def write_hash(self) -> None:
+        write_atomically(self.hash_path, hash_key(self.read()) + "\n", HASH_MODE)
+
+
+def key_files(roles_file: Path, secrets_dir: Path) -> list[KeyFile]:
+    return [
+        KeyFile(role, name, secrets_dir / f"{name}.key", secrets_dir / "hashes" / f"{name}{HASH_SUFFIX}")
+        for role, entry in read_roles(roles_file).roles.items()
+        for name in entry.keys
+    ]
+
+
+def ensure(files: list[KeyFile]) -> list[KeyFile]:
+    """Makes what is missing and mends hashes that do not fit; a key that exists is never replaced."""
+    made = [file for file in files if not file.exists]
+    for file in made:
+        file.make()
+    for file in files:
+        if not file.hash_matches:
+            file.write_hash()
+    return made
+
+
+def rotate(files: list[KeyFile], role: str) -> list[KeyFile]:
+    chosen = [file for file in files if file.role == role]
+    if not chosen:
+        known = ", ".join(sorted({file.role for file in files}))
+        raise UnknownRole(f"No role '{role}' has keys in the role file; there is {known}.")
+    for file in chosen:
+        file.make()
+    return chosen
+
+
+def write_atomically(path: Path, text: str, mode: int) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_name(f".{path.name}.{os.getpid()}")
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        os.fchmod(descriptor, mode)  # whatever the umask says
+        file.write(text)
+        file.flush()
+        os.fsync(descriptor)
+    fresh.replace(path)
+
+
+def _give_to_group(path: Path, group: str | None) -> None:
+    with suppress(KeyError, PermissionError):  # no such group, or not root: the owner still reads it
+        if group is not None:
+            os.chown(path, -1, grp.getgrnam(group).gr_gid)

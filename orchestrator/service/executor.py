@@ -1,0 +1,206 @@
+"""The use case: run a program once, in a fresh sandbox, and record what became of it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+from itertools import pairwise
+
+import structlog
+
+from orchestrator.domain.access import Caller
+from orchestrator.domain.errors import (
+    AlreadyFinished,
+    JournalUnavailable,
+    NotFound,
+    OrchestratorError,
+    ShuttingDown,
+)
+from orchestrator.domain.execution import (
+    Ending,
+    Execution,
+    ExecutionResult,
+    Language,
+    Limits,
+    Outcome,
+    Refusal,
+    State,
+    Stream,
+    Timings,
+)
+from orchestrator.domain.sandbox import Program, SandboxSpec
+from orchestrator.service.admission import Admission, Ticket
+from orchestrator.service.ports import Journal
+from orchestrator.service.running import RunningExecution
+from orchestrator.service.sandboxes import Sandboxes
+
+log = structlog.get_logger()
+
+# The supervisor ends the program at its deadline; this much later the daemon does it, should the supervisor fail.
+BACKUP_KILL_SECONDS = 2.0
+START_ALLOWANCE_SECONDS = 60.0
+
+OnFinished = Callable[[Execution, ExecutionResult], None]
+
+
+def new_execution_id() -> str:
+    return uuid.uuid4().hex
+
+
+class Stopwatch:
+    """Splits an execution's time into waiting, starting and running."""
+
+    def __init__(self) -> None:
+        self._marks = [time.monotonic()]
+
+    def lap(self) -> None:
+        self._marks.append(time.monotonic())
+
+    def timings(self) -> Timings:
+        marks = [*self._marks, time.monotonic()]
+        laps = [later - earlier for earlier, later in pairwise(marks)]
+        return Timings(*laps[:3])
+
+
+class Executor:
+    def __init__(
+        self,
+        admission: Admission,
+        sandboxes: Sandboxes,
+        journal: Journal,
+        on_finished: OnFinished = lambda execution, result: None,
+    ) -> None:
+        self._admission = admission
+        self._sandboxes = sandboxes
+        self._journal = journal
+        self._on_finished = on_finished
+        self._running: dict[str, RunningExecution] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._accepting = True
+
+    async def start(
+        self, caller: Caller, language: Language, code: str, limits: Limits, execution_id: str
+    ) -> RunningExecution:
+        if not self._accepting:
+            raise ShuttingDown("The daemon is stopping.", retry_after_seconds=10)
+        execution = Execution(execution_id, caller, language, code, limits, time.time())
+        ticket = self._admission.request()
+        try:
+            await self._journal.open(execution)
+        except BaseException:
+            self._admission.leave(ticket)
+            raise
+        running = RunningExecution(execution)
+        self._running[execution.id] = running
+        self._own(asyncio.create_task(self._conduct(running, ticket)))
+        return running
+
+    async def refuse(self, caller: Caller, execution_id: str, error: OrchestratorError) -> None:
+        refusal = Refusal(execution_id, caller, error.code, error.message, time.time())
+        with suppress(JournalUnavailable):  # the refusal itself stands, recorded or not
+            await self._journal.refuse(refusal)
+
+    def find_running(self, execution_id: str) -> RunningExecution | None:
+        return self._running.get(execution_id)
+
+    async def cancel(self, caller: Caller, execution_id: str) -> ExecutionResult:
+        running = self._running.get(execution_id)
+        if running is None or not caller.may_see(running.execution.caller.key_name):
+            await self._explain_missing(caller, execution_id)
+            raise NotFound(f"No execution {execution_id}.")
+        running.cancel()
+        return await running.result()
+
+    async def drain(self, grace_seconds: float) -> None:
+        """Stop accepting, let what runs finish within the grace, cancel the rest."""
+        self._accepting = False
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=grace_seconds)
+        for running in list(self._running.values()):
+            running.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def stop_accepting(self) -> None:
+        self._accepting = False
+
+    async def _explain_missing(self, caller: Caller, execution_id: str) -> None:
+        record = await self._journal.find(execution_id)
+        if record is not None and caller.may_see(record.caller):
+            raise AlreadyFinished(f"Execution {execution_id} is {record.state}.")
+
+    async def _conduct(self, running: RunningExecution, ticket: Ticket) -> None:
+        execution, stopwatch = running.execution, Stopwatch()
+        ending = await self._run_unless_cancelled(running, ticket, stopwatch)
+        result = ExecutionResult(
+            execution_id=execution.id,
+            ending=ending,
+            stdout=running.output(Stream.STDOUT),
+            stderr=running.output(Stream.STDERR),
+            limits=execution.limits,
+            timings=stopwatch.timings(),
+            finished_at=time.time(),
+        )
+        await self._record(result)
+        del self._running[execution.id]
+        running.publish(result)
+        self._on_finished(execution, result)
+
+    async def _run_unless_cancelled(self, running: RunningExecution, ticket: Ticket, stopwatch: Stopwatch) -> Ending:
+        program = asyncio.create_task(self._run(running, ticket, stopwatch))
+        cancelled = asyncio.create_task(running.cancelled.wait())
+        try:
+            await asyncio.wait((program, cancelled), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            cancelled.cancel()
+            program.cancel()  # without effect when it is done
+        await asyncio.wait((program,))
+        return Ending(Outcome.CANCELLED) if program.cancelled() else _ending(program, running)
+
+    async def _run(self, running: RunningExecution, ticket: Ticket, stopwatch: Stopwatch) -> Ending:
+        execution = running.execution
+        async with ticket:
+            stopwatch.lap()
+            await self._journal.mark_running(execution.id)
+            running.state = State.RUNNING
+            async with self._sandboxes.lease(_spec(execution)) as sandbox:
+                stopwatch.lap()
+                try:
+                    async with asyncio.timeout(execution.limits.timeout_seconds + BACKUP_KILL_SECONDS):
+                        return await sandbox.run(Program(execution.code, execution.limits), running.receive)
+                except TimeoutError:
+                    return Ending(Outcome.TIMED_OUT)
+                finally:
+                    stopwatch.lap()
+
+    async def _record(self, result: ExecutionResult) -> None:
+        try:
+            await self._journal.finish(result)
+        except JournalUnavailable as error:
+            log.error("execution.not_recorded", execution_id=result.execution_id, error=error.message)
+
+    def _own(self, task: asyncio.Task[None]) -> None:
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def _spec(execution: Execution) -> SandboxSpec:
+    return SandboxSpec(
+        recipe=execution.recipe,
+        limits=execution.limits,
+        execution_id=execution.id,
+        lifetime_seconds=execution.limits.timeout_seconds + START_ALLOWANCE_SECONDS,
+    )
+
+
+def _ending(program: asyncio.Task[Ending], running: RunningExecution) -> Ending:
+    error = program.exception()
+    if error is None:
+        return program.result()
+    if isinstance(error, OrchestratorError):
+        return Ending(Outcome.SANDBOX_ERROR, error_code=error.code, detail=error.message)
+    log.error("execution.crashed", execution_id=running.execution.id, exc_info=error)
+    return Ending(Outcome.SANDBOX_ERROR, error_code=OrchestratorError.code, detail="The daemon failed.")

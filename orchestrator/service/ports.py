@@ -1,0 +1,88 @@
+"""What the service needs from the world."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from orchestrator.domain.access import AccessBook
+from orchestrator.domain.execution import (
+    Ending,
+    Execution,
+    ExecutionRecord,
+    ExecutionResult,
+    Page,
+    Refusal,
+    Stream,
+)
+from orchestrator.domain.sandbox import OwnedContainer, Program, SandboxSpec
+
+Receive = Callable[[Stream, bytes], None]
+
+
+class Slot(Protocol):
+    """A prepared network namespace; sandboxes come and go in it, one at a time."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def alive(self) -> bool: ...
+
+    async def destroy(self) -> None: ...
+
+
+class Sandbox(Protocol):
+    """One container, used once."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def alive(self) -> bool: ...
+
+    async def run(self, program: Program, receive: Receive) -> Ending: ...
+
+    async def destroy(self) -> None: ...
+
+
+class Engine(Protocol):
+    """Creates and destroys containers."""
+
+    async def prepare(self) -> None:
+        """Check the engine and the runner image and ensure the network; raises what is wrong."""
+
+    async def create_slot(self) -> Slot: ...
+
+    async def create_sandbox(self, spec: SandboxSpec, slot: Slot) -> Sandbox: ...
+
+    async def list_owned(self) -> Sequence[OwnedContainer]: ...
+
+    async def remove(self, container_id: str) -> None: ...
+
+
+class Journal(Protocol):
+    """The durable record of executions. Every method raises JournalUnavailable when it cannot write."""
+
+    async def open(self, execution: Execution) -> None: ...
+
+    async def mark_running(self, execution_id: str) -> None: ...
+
+    async def finish(self, result: ExecutionResult) -> None: ...
+
+    async def refuse(self, refusal: Refusal) -> None: ...
+
+    async def mark_interrupted(self) -> int: ...
+
+    async def find(self, execution_id: str) -> ExecutionRecord | None: ...
+
+    async def newest(self, *, caller: str | None, limit: int, before: int | None) -> Sequence[ExecutionRecord]: ...
+
+    async def output(self, execution_id: str, stream: Stream, start: int, length: int) -> Page | None: ...
+
+    async def check(self) -> None: ...
+
+
+class Access(Protocol):
+    @property
+    def book(self) -> AccessBook: ...

@@ -1,0 +1,26 @@
+"""Whether an execution would work now, and if not, why."""
+
+from __future__ import annotations
+
+from orchestrator.domain.errors import OrchestratorError
+from orchestrator.service.ports import Engine, Journal
+
+
+class Readiness:
+    def __init__(self, engine: Engine, journal: Journal) -> None:
+        self._engine = engine
+        self._journal = journal
+        self.problem: OrchestratorError | None = OrchestratorError("The daemon is starting.")
+
+    @property
+    def ready(self) -> bool:
+        return self.problem is None
+
+    async def check(self) -> None:
+        try:
+            await self._engine.prepare()
+            await self._journal.check()
+        except OrchestratorError as problem:
+            self.problem = problem
+        else:
+            self.problem = None

@@ -1,0 +1,58 @@
+"""Removes what nobody owns: containers of an earlier start of the daemon, and strays of this one.
+
+The engine completes a create even after its client has gone, so this runs at start and periodically.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import structlog
+
+from orchestrator.domain.errors import OrchestratorError
+from orchestrator.domain.sandbox import OwnedContainer
+from orchestrator.service.ports import Engine
+
+log = structlog.get_logger()
+
+Ids = Callable[[], frozenset[str]]
+
+
+class Reaper:
+    def __init__(self, engine: Engine, owned_ids: Ids, *, stray_after_seconds: float) -> None:
+        self._engine = engine
+        self._owned_ids = owned_ids
+        self._stray_after_seconds = stray_after_seconds
+        self._first_seen: dict[str, float] = {}
+
+    async def remove_orphans(self) -> int:
+        found = await self._engine.list_owned()
+        self._forget_gone({container.id for container in found})
+        removed = 0
+        for container in found:
+            if self._is_orphan(container):
+                removed += await self._remove(container)
+        return removed
+
+    def _is_orphan(self, container: OwnedContainer) -> bool:
+        if container.id in self._owned_ids():
+            return False
+        if not container.of_this_epoch:
+            return True
+        # One of ours that is just being made or destroyed is not yet, or no longer, known: give it time.
+        seen = self._first_seen.setdefault(container.id, time.monotonic())
+        return time.monotonic() - seen > self._stray_after_seconds
+
+    def _forget_gone(self, present: set[str]) -> None:
+        for container_id in self._first_seen.keys() - present:
+            del self._first_seen[container_id]
+
+    async def _remove(self, container: OwnedContainer) -> int:
+        try:
+            await self._engine.remove(container.id)
+        except OrchestratorError as error:
+            log.warning("reaper.removal_failed", container=container.id, error=error.message)
+            return 0
+        log.info("reaper.removed", container=container.id, kind=container.kind.value)
+        return 1

@@ -1,0 +1,92 @@
+"""Leases sandboxes: one execution each, then destroyed in the background and counted until gone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from orchestrator.domain.sandbox import SandboxSpec
+from orchestrator.service.ports import Engine, Sandbox, Slot
+from orchestrator.service.slots import Slots
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    sandbox: Sandbox
+    slot: Slot
+
+
+class Sandboxes:
+    def __init__(self, engine: Engine, slots: Slots) -> None:
+        self._engine = engine
+        self._slots = slots
+        self._alive: set[str] = set()
+        self._in_background: set[asyncio.Task[Any]] = set()
+
+    @property
+    def ids(self) -> frozenset[str]:
+        return frozenset(self._alive)
+
+    @asynccontextmanager
+    async def lease(self, spec: SandboxSpec) -> AsyncIterator[Sandbox]:
+        lease = await self._start_or_abandon(spec)
+        try:
+            yield lease.sandbox
+        finally:
+            self._do_in_background(self._destroy(lease))
+
+    async def all_destroyed(self) -> None:
+        while self._in_background:
+            await asyncio.wait(self._in_background)
+
+    async def _start_or_abandon(self, spec: SandboxSpec) -> Lease:
+        # A create cannot be taken back once sent: when the caller goes away, it is completed and then destroyed.
+        starting = self._do_in_background(self._start(spec))
+        try:
+            return await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            self._do_in_background(self._destroy_once_started(starting))
+            raise
+
+    async def _start(self, spec: SandboxSpec) -> Lease:
+        slot = await self._slots.borrow()
+        try:
+            sandbox = await self._engine.create_sandbox(spec, slot)
+        except BaseException:
+            self._slots.give_back(slot)
+            raise
+        self._alive.add(sandbox.id)
+        return Lease(sandbox, slot)
+
+    async def _destroy_once_started(self, starting: asyncio.Task[Lease]) -> None:
+        try:
+            lease = await starting
+        except Exception as error:
+            log.info("sandbox.abandoned_start_failed", error=str(error))
+        else:
+            await self._destroy(lease)
+
+    async def _destroy(self, lease: Lease) -> None:
+        try:
+            await lease.sandbox.destroy()
+        except Exception as error:
+            # The reaper removes it; its slot is not lent again while something may still live in it.
+            log.warning("sandbox.destruction_failed", sandbox=lease.sandbox.id, error=str(error))
+            await self._slots.retire(lease.slot)
+        else:
+            self._slots.give_back(lease.slot)
+        finally:
+            self._alive.discard(lease.sandbox.id)
+
+    def _do_in_background(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        task = asyncio.create_task(work)
+        self._in_background.add(task)
+        task.add_done_callback(self._in_background.discard)
+        return task

@@ -1,0 +1,92 @@
+"""The only reader of the environment. Every field is CODE_EXECUTOR_<NAME>; the README's table is made from here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import AliasChoices, Field, SecretStr
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from orchestrator.domain.execution import Limits
+
+PREFIX = "CODE_EXECUTOR_"
+MIB = 1024 * 1024
+PROJECT = Path(__file__).resolve().parent.parent
+
+
+class Settings(BaseSettings):
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, frozen=True, extra="ignore", populate_by_name=True, env_ignore_empty=True
+    )
+
+    host: str = Field("127.0.0.1", description="Address that the API listens on.")
+    port: Annotated[int, Field(ge=0, le=65535)] = Field(9091, description="Port of the API.")
+    data_dir: Path = Field(Path("~/.local/state/mcp-code-executor"), description="Where the journal is kept.")
+    roles_file: Path = Field(PROJECT / "roles.json", description="Roles and the names of their keys.")
+    secrets_dir: Path = Field(
+        PROJECT / "secrets", description="Where the keys are made; read by the command line only, not by the daemon."
+    )
+    keys_dir: Path = Field(
+        PROJECT / "secrets" / "hashes", description="Directory with the keys' hashes, never the keys."
+    )
+    docker_host: str = Field(
+        "unix:///var/run/docker.sock",
+        description="The engine's socket.",
+        validation_alias=AliasChoices(f"{PREFIX}DOCKER_HOST", "DOCKER_HOST"),
+    )
+    runner_image: str = Field("mcp-code-executor/runner:latest", description="Image of the sandboxes.")
+    network: str = Field(
+        "mcp-net", description="Internal network of the sandboxes; made by the daemon if it is not there."
+    )
+    runtime: str = Field("runc", description="OCI runtime of the sandboxes, as the engine knows it.")
+    seccomp_file: Path = Field(
+        PROJECT / "runner-image" / "seccomp.json", description="Seccomp profile of the sandboxes."
+    )
+    default_timeout_seconds: float = Field(300, gt=0, le=300, description="Time for a program whose caller names none.")
+    max_timeout_seconds: float = Field(300, gt=0, le=300, description="Longest time a caller may ask for.")
+    memory_bytes: int = Field(1024 * MIB, ge=64 * MIB, description="Memory of a sandbox; there is no swap.")
+    cpus: float = Field(1.0, gt=0, le=64, description="CPUs of a sandbox.")
+    max_processes: int = Field(256, ge=16, le=4096, description="Processes and threads in a sandbox.")
+    workspace_bytes: int = Field(500 * MIB, ge=MIB, description="Size of /workspace, in memory.")
+    scratch_bytes: int = Field(100 * MIB, ge=MIB, description="Size of /tmp and of /tmp/executions, in memory.")
+    max_output_bytes: int = Field(
+        100 * 1024, ge=1024, le=10 * MIB, description="Most that is kept of stdout, and of stderr."
+    )
+    max_code_bytes: int = Field(MIB, ge=1024, le=4 * MIB, description="Largest program, in UTF-8.")
+    max_running: int = Field(8, ge=1, le=256, description="Executions that run at once.")
+    max_waiting: int = Field(64, ge=0, le=10_000, description="Executions that wait; more are refused.")
+    journal_max_executions: int = Field(
+        10_000, ge=1, description="Executions that the journal remembers, with their output."
+    )
+    heartbeat_seconds: float = Field(10, gt=0, description="Longest silence in an event stream before a heartbeat.")
+    check_seconds: float = Field(
+        5, gt=0, description="Time between looks at the engine, the key files and stray containers."
+    )
+    shutdown_grace_seconds: float = Field(
+        20, ge=0, description="Time that running programs get to finish when the daemon stops."
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least severe log line.")
+    log_format: Literal["json", "console"] = Field("json", description="Form of the log lines.")
+
+    url: str = Field("http://127.0.0.1:9091", description="Where the command line finds the daemon.")
+    key: SecretStr | None = Field(None, description="Key of the command line; else the admin's key file is read.")
+
+    @property
+    def journal_file(self) -> Path:
+        return self.data_dir.expanduser() / "journal.sqlite3"
+
+    @property
+    def instance_file(self) -> Path:
+        return self.data_dir.expanduser() / "instance-id"
+
+    def limits(self, timeout_seconds: float | None) -> Limits:
+        return Limits(
+            timeout_seconds=timeout_seconds if timeout_seconds is not None else self.default_timeout_seconds,
+            max_output_bytes=self.max_output_bytes,
+            memory_bytes=self.memory_bytes,
+            cpus=self.cpus,
+            max_processes=self.max_processes,
+            workspace_bytes=self.workspace_bytes,
+            scratch_bytes=self.scratch_bytes,
+        )

@@ -1,0 +1,45 @@
+"""Fixtures for the tests that need the real engine; unit tests use none of them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.api import Api
+from tests.support.engine import containers_of, engine_is_there
+from tests.support.installation import Installation
+
+
+@pytest.fixture(scope="session")
+def installation(tmp_path_factory: pytest.TempPathFactory) -> Installation:
+    if not engine_is_there():
+        pytest.fail("No container engine answers: 'make test' starts one, or start yours first.")
+    return Installation.create(tmp_path_factory.mktemp("installation"))
+
+
+@pytest.fixture(scope="session")
+async def api(installation: Installation) -> AsyncIterator[Api]:
+    """The admin's view of a daemon that the whole run shares."""
+    async with installation.run() as api:
+        yield api
+    owner = owner_of(installation)
+    left = [container.name for container in containers_of(owner)]
+    assert not left, f"containers outlived the daemon: {left}"
+
+
+@pytest.fixture(scope="session")
+async def developer(api: Api, installation: Installation) -> AsyncIterator[Api]:
+    async with api.as_caller(installation.keys["developer"]) as other:
+        yield other
+
+
+@pytest.fixture
+def own_installation(tmp_path: Path) -> Installation:
+    """For tests that stop, break or reconfigure the daemon."""
+    return Installation.create(tmp_path)
+
+
+def owner_of(installation: Installation) -> str:
+    return installation.settings.instance_file.read_text().strip()

@@ -1,0 +1,39 @@
+"""The real engine, as a test looks at it from outside of the product."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from functools import lru_cache
+from typing import Any
+
+import docker
+import docker.errors
+
+LABEL = "mcp-code-executor"
+
+
+@lru_cache
+def engine() -> Any:
+    return docker.from_env(timeout=30)
+
+
+def engine_is_there() -> bool:
+    try:
+        return bool(engine().ping())
+    except (docker.errors.DockerException, OSError):
+        return False
+
+
+def sandboxes_of(owner: str, kind: str = "sandbox") -> list[Any]:
+    labels = [f"{LABEL}={kind}", f"{LABEL}.owner={owner}"]
+    return list(engine().containers.list(all=True, filters={"label": labels}, ignore_removed=True))
+
+
+def containers_of(owner: str) -> list[Any]:
+    filters = {"label": f"{LABEL}.owner={owner}"}
+    return list(engine().containers.list(all=True, filters=filters, ignore_removed=True))
+
+
+def remove_network(name: str) -> None:
+    with suppress(docker.errors.NotFound):
+        engine().networks.get(name).remove()
