@@ -49,13 +49,10 @@ _when_unreachable = tenacity.retry(
 
 
 class DockerEngine:
-    def __init__(
-        self, docker_host: str, policy: Policy, identity: Identity, *, max_calls: int, gateway: str | None = None
-    ) -> None:
+    def __init__(self, docker_host: str, policy: Policy, identity: Identity, *, max_calls: int) -> None:
         self._docker_host = docker_host
         self._policy = policy
         self._identity = identity
-        self._gateway = gateway
         self._max_calls = max_calls
         self._threads = ThreadPoolExecutor(max_calls, thread_name_prefix="docker")
         self._client: docker.APIClient | None = None
@@ -67,7 +64,7 @@ class DockerEngine:
         await self._ensure_network()
 
     async def create_slot(self) -> DockerSlot:
-        config = lockdown.slot_config(self._policy, self._identity, self._gateway)
+        config = lockdown.slot_config(self._policy, self._identity)
         return await self._start(config, DockerSlot)
 
     async def create_sandbox(self, spec: SandboxSpec, slot: Any) -> DockerSandbox:

@@ -109,7 +109,7 @@ def _reject(future: asyncio.Future[Any], fault: SandboxFault) -> None:
 
 def ending_of(done: Mapping[str, Any]) -> Ending:
     try:
-        exit_code, signal = done["exit_code"], done["signal"]
+        exit_code, signal = _whole_or_none(done["exit_code"]), _whole_or_none(done["signal"])
         usage = Usage(float(done["cpu_seconds"]), int(done["max_rss_bytes"]))
         outcome = _outcome(str(done["ending"]), exit_code)
     except (KeyError, TypeError, ValueError) as error:
@@ -121,6 +121,12 @@ def _outcome(ending: str, exit_code: int | None) -> Outcome:
     if ending == "exited":
         return Outcome.COMPLETED if exit_code == 0 else Outcome.FAILED
     return Outcome(ending)
+
+
+def _whole_or_none(value: Any) -> int | None:
+    if value is None or type(value) is int:
+        return value
+    raise ValueError(repr(value))
 
 
 def _run_message(program: Program) -> dict[str, Any]:

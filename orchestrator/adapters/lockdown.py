@@ -113,10 +113,10 @@ def sandbox_config(
     }
 
 
-def slot_config(policy: Policy, identity: Identity, gateway_address: str | None) -> dict[str, Any]:
-    """A slot runs only our own program, which narrows its network to one route and then drops its one capability."""
+def slot_config(policy: Policy, identity: Identity) -> dict[str, Any]:
+    """A slot runs only our own program, which closes its network and then drops its one capability."""
     return {
-        **_attached_process(policy.image, [*PYTHON, SLOT_KEEPER, gateway_address or "-"], "0:0"),
+        **_attached_process(policy.image, [*PYTHON, SLOT_KEEPER], "0:0"),
         "Hostname": "sandbox",
         "Labels": identity.labels(Kind.SLOT, "", 0),
         "HostConfig": {
@@ -128,7 +128,6 @@ def slot_config(policy: Policy, identity: Identity, gateway_address: str | None)
             "NetworkMode": policy.network,
             "Dns": ["127.0.0.1"],
             "DnsSearch": ["."],
-            "ExtraHosts": [f"gateway:{gateway_address}"] if gateway_address else [],
         },
     }
 

@@ -38,7 +38,7 @@ class KeyHash:
 
 
 def hash_key(key: str) -> str:
-    return sha256(key.encode("utf-8", "surrogateescape")).hexdigest()
+    return sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

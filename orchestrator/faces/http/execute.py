@@ -64,7 +64,11 @@ async def _stream(request: web.Request, running: RunningExecution) -> web.Stream
             await events.send("heartbeat", {"executionId": running.execution.id, "state": running.state})
         elif text := decoders[chunk.stream].decode(chunk.data):
             await events.send(chunk.stream, {"text": text})
-    await events.send_text("result", _reply_text(api, await running.result()))
+    result = await running.result()
+    for stream, decoder in decoders.items():
+        if text := decoder.decode(b"", final=not result.truncated):
+            await events.send(stream, {"text": text})
+    await events.send_text("result", _reply_text(api, result))
     return await events.close()
 
 

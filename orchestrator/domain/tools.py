@@ -1,0 +1,24 @@
+"""A tool of an upstream server, as its author described it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+JsonSchema = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    server: str
+    name: str
+    description: str = ""
+    input_schema: JsonSchema = field(default_factory=dict)
+    output_schema: JsonSchema | None = None
+    annotations: Mapping[str, Any] = field(default_factory=dict)
+    title: str | None = None
+
+    @property
+    def path(self) -> str:
+        return f"{self.server}/{self.name}"

@@ -1,0 +1,102 @@
+"""The run of the program: what is known about it, from the run order to its ending."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import time
+from enum import StrEnum
+
+from supervision import cgroup, frames
+from supervision.orders import Run
+from supervision.program import Program
+from supervision.stream import Stream
+
+
+class Ending(StrEnum):
+    EXITED = "exited"
+    TIMED_OUT = "timed_out"
+    OUTPUT_LIMIT = "output_limit"
+    OUT_OF_MEMORY = "out_of_memory"
+
+
+class Execution:
+    __slots__ = (
+        "_cpu_seconds_before",
+        "_ended_at",
+        "_ending",
+        "_oom_kills_before",
+        "_started_at",
+        "_wait_status",
+        "deadline",
+        "stderr",
+        "stdout",
+    )
+
+    def __init__(self, order: Run, program: Program) -> None:
+        self.stdout = Stream(frames.STDOUT, program.stdout, order.max_stdout_bytes)
+        self.stderr = Stream(frames.STDERR, program.stderr, order.max_stderr_bytes)
+        self._oom_kills_before = cgroup.oom_kills()
+        self._cpu_seconds_before = program.cpu_seconds()
+        self._started_at = time.monotonic()
+        self._ended_at: float | None = None
+        self._ending: Ending | None = None
+        self._wait_status: int | None = None
+        self.deadline = self._started_at + order.timeout_seconds
+
+    @property
+    def ended(self) -> bool:
+        return self._ending is not None
+
+    @property
+    def drained(self) -> bool:
+        return not self.open_streams
+
+    @property
+    def open_streams(self) -> list[Stream]:
+        return [stream for stream in (self.stdout, self.stderr) if stream.open]
+
+    def end(self, ending: Ending) -> None:
+        if self._ending is None:
+            self._ending = ending
+            self._ended_at = time.monotonic()
+        elif self._ending is Ending.EXITED:
+            # A program that exits while its last output is still in the pipe may yet have written too much.
+            self._ending = ending
+
+    def record_exit(self, wait_status: int) -> None:
+        """Called when the main process was reaped, whether it ended by itself or was killed."""
+        self._wait_status = wait_status
+        self.end(Ending.OUT_OF_MEMORY if self._killed_for_memory(wait_status) else Ending.EXITED)
+
+    def _killed_for_memory(self, wait_status: int) -> bool:
+        return os.waitstatus_to_exitcode(wait_status) == -signal.SIGKILL and self._oom_kills() > 0
+
+    def _oom_kills(self) -> int:
+        return max(0, cgroup.oom_kills() - self._oom_kills_before)
+
+    def report(self) -> bytes:
+        usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+        exit_code, signal_number = _exit(self._wait_status)
+        cpu_seconds = usage.ru_utime + usage.ru_stime - self._cpu_seconds_before
+        report = {
+            "ending": self._ending,
+            "exit_code": exit_code,
+            "signal": signal_number,
+            "stdout_bytes": self.stdout.forwarded_bytes,
+            "stderr_bytes": self.stderr.forwarded_bytes,
+            "seconds": round((self._ended_at or time.monotonic()) - self._started_at, 6),
+            "cpu_seconds": round(max(0.0, cpu_seconds), 6),
+            "max_rss_bytes": usage.ru_maxrss * 1024,
+            "oom_kills": self._oom_kills(),
+        }
+        return json.dumps(report).encode()
+
+
+def _exit(wait_status: int | None) -> tuple[int | None, int | None]:
+    if wait_status is None:
+        return None, None
+    code = os.waitstatus_to_exitcode(wait_status)
+    return (code, None) if code >= 0 else (128 - code, -code)

@@ -1,0 +1,33 @@
+"""How each language's runtime is started."""
+
+from __future__ import annotations
+
+import os
+
+from supervision import cgroup
+
+LANGUAGES = ("typescript", "python")
+
+_RUNNER = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_NODE = "/usr/local/bin/node"
+_PYTHON = "/usr/bin/python3"
+_FALLBACK_HEAP_BYTES = 1024 * 1024 * 1024
+
+
+def command(language: str, workspace: str, interpreter: str | None = None) -> list[str]:
+    if language == "typescript":
+        return _node_command(interpreter or _NODE, workspace)
+    if language == "python":
+        return [interpreter or _PYTHON, "-I", "-B", "-u", f"{_RUNNER}/python/program.py"]
+    raise ValueError(f"unknown language {language!r}")
+
+
+def _node_command(node: str, workspace: str) -> list[str]:
+    # V8 would abort at about half of the memory limit; the cgroup is what ends a program that wants too much.
+    heap_bytes = cgroup.memory_limit_bytes() or _FALLBACK_HEAP_BYTES
+    return [
+        node,
+        f"--max-old-space-size={heap_bytes // (1024 * 1024)}",
+        f"--import={_RUNNER}/typescript/program.mjs",
+        f"{workspace}/main.ts",
+    ]

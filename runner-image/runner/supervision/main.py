@@ -1,0 +1,38 @@
+"""Puts the supervisor together."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from supervision import languages, program, shield
+from supervision.supervisor import Supervisor, wakeup_on_child_exit
+
+EXIT_USAGE = 64
+
+
+def main(arguments: list[str]) -> int:
+    started_at = time.monotonic()
+    try:
+        language, lifetime_seconds, workspace, interpreter = _parse(arguments)
+    except ValueError as error:
+        os.write(2, f"supervisor: {error}\n".encode())
+        return EXIT_USAGE
+    shield.raise_shield()
+    shield.adopt_orphans()
+    wakeup = wakeup_on_child_exit()
+    os.chdir(workspace)
+    started = program.start(languages.command(language, workspace, interpreter), workspace)
+    return Supervisor(language, started, workspace, started_at + lifetime_seconds, wakeup).supervise()
+
+
+def _parse(arguments: list[str]) -> tuple[str, float, str, str | None]:
+    if not 2 <= len(arguments) <= 4:
+        raise ValueError("usage: supervisor.py LANGUAGE LIFETIME_SECONDS [WORKSPACE [INTERPRETER]]")
+    language, lifetime_seconds, *rest = arguments
+    if language not in languages.LANGUAGES:
+        raise ValueError(f"the language must be one of {', '.join(languages.LANGUAGES)}")
+    if not 0 < (seconds := float(lifetime_seconds)) < float("inf"):
+        raise ValueError("the lifetime must be a positive number of seconds")
+    workspace = rest[0] if rest else "/workspace"
+    return language, seconds, workspace, rest[1] if len(rest) > 1 else None

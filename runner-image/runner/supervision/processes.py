@@ -1,0 +1,73 @@
+"""Ends and reaps everything that the program started."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+
+Killer = Callable[[], None]
+
+
+def killer() -> Killer:
+    return kill_namespace if os.getpid() == 1 else kill_descendants
+
+
+def kill_namespace() -> None:
+    """In PID 1 of a PID namespace, -1 means every other process of that namespace, atomically."""
+    try:
+        os.kill(-1, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+
+
+def kill_descendants() -> None:
+    """Outside a namespace of our own, -1 would mean the whole machine."""
+    for pid in _descendants(os.getpid()):
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+
+
+def reap() -> Iterator[tuple[int, int]]:
+    """Yields (pid, wait status) of the children that have ended."""
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if pid == 0:
+            return
+        yield pid, status
+
+
+def any_child_left() -> bool:
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
+
+
+def _descendants(root: int) -> list[int]:
+    parents = dict(_parents())
+    found = [root]
+    for ancestor in found:
+        found += [pid for pid, parent in parents.items() if parent == ancestor]
+    return found[1:]
+
+
+def _parents() -> Iterator[tuple[int, int]]:
+    for name in os.listdir("/proc"):
+        if name.isdecimal() and (stat := _read_stat(name)):
+            # The command name, in parentheses, may itself hold spaces and parentheses.
+            yield int(name), int(stat.rpartition(b")")[2].split()[1])
+
+
+def _read_stat(pid: str) -> bytes:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read()
+    except OSError:
+        return b""

@@ -1,0 +1,97 @@
+"""The one program process, started in advance and blocked on its control pipe."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import time
+
+from supervision import shield
+
+# Numbers that both runtimes know.
+_CONTROL_FD = 3
+_READY_FD = 4
+_FIRST_FREE_FD = 10
+
+# With the program at a lower priority a fork bomb cannot keep the supervisor from the CPU. It has to lower itself:
+# the seccomp profile lets nobody touch another process's priority.
+_AT_LOW_PRIORITY = ["/usr/bin/nice", "-n", "10"]
+_OOM_SCORE_ADJUSTMENT = 1000
+
+
+class Program:
+    """The supervisor's end of the program: its pid and the non-blocking ends of its pipes."""
+
+    __slots__ = ("control", "pid", "ready", "stderr", "stdout")
+
+    def __init__(self, pid: int, control: int, ready: int, stdout: int, stderr: int) -> None:
+        self.pid = pid
+        self.control = control
+        self.ready = ready
+        self.stdout = stdout
+        self.stderr = stderr
+        for fd in (control, ready, stdout, stderr):
+            os.set_blocking(fd, False)
+
+    def cpu_seconds(self) -> float:
+        # The kernel's encoding of "CPU clock of process pid", as clock_getcpuclockid() computes it.
+        try:
+            return time.clock_gettime((~self.pid << 3) | 2)
+        except OSError:
+            return 0.0
+
+
+def start(command: list[str], workspace: str) -> Program:
+    control_end, control = _pipe()
+    ready, ready_end = _pipe()
+    stdout, stdout_end = _pipe()
+    stderr, stderr_end = _pipe()
+    targets = {1: stdout_end, 2: stderr_end, _CONTROL_FD: control_end, _READY_FD: ready_end}
+    pid = _spawn([*_AT_LOW_PRIORITY, *command], workspace, targets)
+    for fd in targets.values():
+        os.close(fd)
+    _offer_to_oom_killer(pid)
+    return Program(pid, control, ready, stdout, stderr)
+
+
+def _pipe() -> tuple[int, int]:
+    """Both ends close on exec and lie above the numbers that the program's ends are moved to."""
+    low_ends = os.pipe()
+    read_end, write_end = (fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _FIRST_FREE_FD) for fd in low_ends)
+    for fd in low_ends:
+        os.close(fd)
+    return read_end, write_end
+
+
+def _spawn(command: list[str], workspace: str, targets: dict[int, int]) -> int:
+    actions: list[tuple[int, int, str, int, int] | tuple[int, int, int]]
+    actions = [(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)]
+    actions += [(os.POSIX_SPAWN_DUP2, source, target) for target, source in targets.items()]
+    return os.posix_spawn(
+        command[0],
+        command,
+        _environment(workspace),
+        file_actions=actions,
+        setsid=True,
+        setsigmask=[],
+        setsigdef=[*shield.IGNORED_SIGNALS, signal.SIGCHLD],
+    )
+
+
+def _environment(workspace: str) -> dict[str, str]:
+    return {
+        "PATH": "/usr/local/bin:/usr/bin:/bin",
+        "HOME": workspace,
+        "LANG": "C.UTF-8",
+        "TMPDIR": "/tmp",  # noqa: S108 - a tmpfs of this sandbox alone
+    }
+
+
+def _offer_to_oom_killer(pid: int) -> None:
+    try:
+        with open(f"/proc/{pid}/oom_score_adj", "w", encoding="ascii") as file:
+            file.write(str(_OOM_SCORE_ADJUSTMENT))
+    except OSError:
+        # It already died: reaping says so.
+        return

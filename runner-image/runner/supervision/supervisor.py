@@ -1,0 +1,263 @@
+"""The loop of PID 1: the leash, the clocks, the program's pipes and its ending. Nothing in it blocks."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import time
+from collections.abc import Callable
+from functools import partial
+
+from supervision import frames, orders, processes
+from supervision.execution import Ending, Execution
+from supervision.outbox import Outbox
+from supervision.program import Program
+from supervision.stream import Stream
+
+EXIT_DONE = 0
+EXIT_FAULT = 70
+EXIT_LEASH_ENDED = 71
+EXIT_LIFETIME_OVER = 72
+
+PROTOCOL = 1
+
+_READ_BYTES = 256 * 1024
+# A killed process ends as soon as the kernel lets it; one that hangs in the kernel dies with PID 1.
+_GRACE_SECONDS = 2.0
+_FAULT_CHARACTERS = 4000
+# A poll takes its time in milliseconds as a C int; a longer wait is just several.
+_LONGEST_POLL_SECONDS = 3600.0
+
+Handlers = dict[int, tuple[int, Callable[[], None]]]
+
+
+class LeashError(Exception):
+    """The orchestrator is gone."""
+
+
+class Supervisor:
+    def __init__(self, language: str, program: Program, workspace: str, lifetime_ends: float, wakeup: int) -> None:
+        self._language = language
+        self._program = program
+        self._workspace = workspace
+        self._lifetime_ends = lifetime_ends
+        self._wakeup = wakeup
+        self._leash = 0
+        self._outbox = Outbox(1)
+        self._decoder = frames.FrameDecoder()
+        self._kill_everything = processes.killer()
+        self._ready = False
+        self._run_order: orders.Run | None = None
+        self._control_pending = bytearray()
+        self._execution: Execution | None = None
+        self._grace_ends: float | None = None
+        self._exit_status: int | None = None
+        os.set_blocking(self._leash, False)
+
+    @property
+    def _stopping(self) -> bool:
+        return self._grace_ends is not None
+
+    def supervise(self) -> int:
+        try:
+            while not (self._exit_status is not None and self._outbox.empty):
+                self._turn()
+        except LeashError:
+            self._exit_status = EXIT_LEASH_ENDED
+        self._kill_everything()
+        return self._exit_status
+
+    def _turn(self) -> None:
+        # One reading of the clock for both, or a stream could fall between being read and being waited for.
+        now = time.monotonic()
+        handlers = self._handlers(now)
+        for fd in _poll(handlers, self._next_clock(now) - now):
+            handlers[fd][1]()
+        try:
+            self._watch_clocks()
+            self._finish_when_drained()
+            self._outbox.flush()
+        except BrokenPipeError:
+            raise LeashError from None
+
+    # --- waiting ---
+
+    def _handlers(self, now: float) -> Handlers:
+        handlers: Handlers = {
+            self._leash: (select.POLLIN, self._read_orders),
+            self._wakeup: (select.POLLIN, self._reap),
+        }
+        if not self._outbox.empty:
+            # Being woken is enough: every turn ends with a flush.
+            handlers[self._outbox.fd] = (select.POLLOUT, lambda: None)
+        if self._exit_status is None:
+            self._add_program_handlers(handlers, now)
+        return handlers
+
+    def _add_program_handlers(self, handlers: Handlers, now: float) -> None:
+        if not self._ready:
+            handlers[self._program.ready] = (select.POLLIN, self._note_ready)
+        if self._control_pending:
+            handlers[self._program.control] = (select.POLLOUT, self._write_control)
+        for stream in self._wanted_streams():
+            if stream.rests_until <= now or self._stopping:
+                handlers[stream.fd] = (select.POLLIN, partial(self._forward, stream))
+
+    def _wanted_streams(self) -> list[Stream]:
+        return [] if self._execution is None or self._outbox.full else self._execution.open_streams
+
+    def _next_clock(self, now: float) -> float:
+        clocks = [self._lifetime_ends]
+        if self._execution is not None and not self._execution.ended:
+            clocks.append(self._execution.deadline)
+            clocks += [stream.rests_until for stream in self._wanted_streams() if stream.rests_until > now]
+        if self._grace_ends is not None and self._exit_status is None and not self._outbox.full:
+            clocks.append(self._grace_ends)
+        return min(clocks)
+
+    # --- events ---
+
+    def _read_orders(self) -> None:
+        try:
+            received = os.read(self._leash, _READ_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            raise LeashError from None
+        if not received:
+            raise LeashError
+        if self._exit_status is None:
+            self._obey(received)
+
+    def _obey(self, received: bytes) -> None:
+        try:
+            for payload in self._decoder.feed(received):
+                self._obey_order(orders.parse(payload))
+        except frames.ProtocolError as error:
+            self._fail(str(error))
+
+    def _obey_order(self, order: orders.Prepare | orders.Run) -> None:
+        if self._run_order is not None:
+            raise frames.ProtocolError("the run order was the last one; nothing may follow it")
+        if isinstance(order, orders.Prepare):
+            orders.write_files(self._workspace, order.files)
+        else:
+            self._run_order = order
+            self._start_run()
+
+    def _note_ready(self) -> None:
+        try:
+            announced = os.read(self._program.ready, 1)
+        except BlockingIOError:
+            return
+        self._ready = True
+        if announced:
+            self._outbox.put(frames.READY, _json(protocol=PROTOCOL, language=self._language))
+            self._start_run()
+        else:
+            self._fail(f"the {self._language} runtime ended before it was ready")
+
+    def _start_run(self) -> None:
+        """A run order that comes early waits, so that loading the runtime costs the program no time."""
+        if self._ready and self._run_order is not None and self._exit_status is None:
+            self._execution = Execution(self._run_order, self._program)
+            self._control_pending += self._run_order.payload
+            self._write_control()
+
+    def _write_control(self) -> None:
+        try:
+            written = os.write(self._program.control, self._control_pending)
+        except BlockingIOError:
+            return
+        except BrokenPipeError:
+            written = len(self._control_pending)
+        del self._control_pending[:written]
+        if not self._control_pending:
+            os.close(self._program.control)
+
+    def _forward(self, stream: Stream) -> None:
+        if not stream.forward(self._outbox):
+            self._end(Ending.OUTPUT_LIMIT)
+
+    def _reap(self) -> None:
+        os.read(self._wakeup, _READ_BYTES)
+        for pid, wait_status in processes.reap():
+            if pid == self._program.pid:
+                self._note_exit(wait_status)
+        if self._stopping:
+            self._kill_everything()
+
+    def _note_exit(self, wait_status: int) -> None:
+        if self._execution is not None:
+            self._execution.record_exit(wait_status)
+            self._stop_everything()
+        else:
+            self._fail(f"the {self._language} runtime ended before it was given a program")
+
+    # --- endings ---
+
+    def _watch_clocks(self) -> None:
+        now = time.monotonic()
+        if now >= self._lifetime_ends:
+            self._outbox.discard()
+            self._exit_status = EXIT_LIFETIME_OVER
+        elif self._execution and not self._execution.ended and now >= self._execution.deadline:
+            self._end(Ending.TIMED_OUT)
+
+    def _end(self, ending: Ending) -> None:
+        if self._execution is not None:
+            self._execution.end(ending)
+            self._stop_everything()
+
+    def _stop_everything(self) -> None:
+        self._kill_everything()
+        if self._grace_ends is None:
+            self._grace_ends = time.monotonic() + _GRACE_SECONDS
+
+    def _finish_when_drained(self) -> None:
+        execution = self._execution
+        if execution is None or self._grace_ends is None or self._exit_status is not None:
+            return
+        gone = execution.drained and not processes.any_child_left()
+        if gone or (time.monotonic() >= self._grace_ends and not self._outbox.full):
+            self._outbox.put(frames.DONE, execution.report())
+            self._exit_status = EXIT_DONE
+
+    def _fail(self, message: str) -> None:
+        if self._exit_status is None:
+            self._kill_everything()
+            explained = message + _last_words(self._program.stderr)
+            self._outbox.put(frames.FAULT, _json(message=explained[:_FAULT_CHARACTERS]))
+            self._exit_status = EXIT_FAULT
+
+
+def wakeup_on_child_exit() -> int:
+    read_end, write_end = os.pipe()
+    os.set_blocking(read_end, False)
+    os.set_blocking(write_end, False)
+    signal.signal(signal.SIGCHLD, lambda number, frame: None)
+    signal.set_wakeup_fd(write_end, warn_on_full_buffer=False)
+    return read_end
+
+
+def _poll(handlers: Handlers, seconds: float) -> list[int]:
+    poll = select.poll()
+    for fd, (events, _) in handlers.items():
+        poll.register(fd, events)
+    # Rounded up: waking a fraction of a millisecond early would spin until the time has come.
+    milliseconds = int(min(max(0.0, seconds), _LONGEST_POLL_SECONDS) * 1000) + 1
+    return [fd for fd, _ in poll.poll(milliseconds)]
+
+
+def _json(**fields: object) -> bytes:
+    return json.dumps(fields).encode()
+
+
+def _last_words(stderr: int) -> str:
+    try:
+        words = os.read(stderr, frames.MAX_PAYLOAD_BYTES).decode(errors="replace").strip()
+    except OSError:
+        return ""
+    return f": {words}" if words else ""

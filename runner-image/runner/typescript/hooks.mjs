@@ -1,0 +1,87 @@
+// Lets Node run every TypeScript file of the workspace as an ES module, whatever syntax it uses.
+
+import { existsSync, readFileSync, statSync } from 'node:fs';
+import { createRequire, registerHooks, stripTypeScriptTypes } from 'node:module';
+import { dirname, join } from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+
+import { rememberModule } from './syntax.mjs';
+
+const workspace = process.cwd();
+const workspaceUrl = `${pathToFileURL(workspace).href}/`;
+
+export const mainPath = join(workspace, 'main.ts');
+
+const warmUpUrl = new URL('./warm-up/', import.meta.url).href;
+
+/** @param {string} url */
+const isOurTypeScript = (url) =>
+  /\.[mc]?ts$/.test(url) && (url.startsWith(workspaceUrl) || url.startsWith(warmUpUrl));
+
+/** @param {string} path */
+const isFile = (path) => existsSync(path) && statSync(path).isFile();
+
+/**
+ * The TypeScript files that a specifier may mean when the file it names is not there.
+ * @param {string} path
+ */
+function candidates(path) {
+  const asTypeScript = path.replace(/\.(m?)js$/, '.$1ts');
+  return asTypeScript === path ? [`${path}.ts`, `${path}/index.ts`] : [asTypeScript];
+}
+
+/**
+ * @param {string} specifier
+ * @param {string | undefined} parentUrl
+ * @returns {string | undefined}
+ */
+function typeScriptFileFor(specifier, parentUrl) {
+  if (!/^(\.{0,2}\/|file:)/.test(specifier) && !/^\.{1,2}$/.test(specifier)) return undefined;
+  const url = URL.parse(specifier, parentUrl ?? workspaceUrl);
+  if (!url?.href.startsWith(workspaceUrl)) return undefined;
+  const path = fileURLToPath(url);
+  return isFile(path) ? undefined : candidates(path).find(isFile);
+}
+
+/**
+ * Blanking types out keeps every position; only syntax that needs code of its own (enums, namespaces, parameter
+ * properties) is transformed, with a source map that leads back to the user's lines.
+ * @param {string} source
+ * @param {string} url
+ */
+function toJavaScript(source, url) {
+  try {
+    return stripTypeScriptTypes(source, { mode: 'strip', sourceUrl: url });
+  } catch (error) {
+    if (error?.code !== 'ERR_UNSUPPORTED_TYPESCRIPT_SYNTAX') throw error;
+    process.setSourceMapsEnabled(true);
+    return stripTypeScriptTypes(source, { mode: 'transform', sourceMap: true, sourceUrl: url });
+  }
+}
+
+function installHooks() {
+  registerHooks({
+    resolve(specifier, context, nextResolve) {
+      const path = typeScriptFileFor(specifier, context.parentURL);
+      if (path === undefined) return nextResolve(specifier, context);
+      return { url: pathToFileURL(path).href, format: 'module', shortCircuit: true };
+    },
+    load(url, context, nextLoad) {
+      if (!isOurTypeScript(url)) return nextLoad(url, context);
+      const source = readFileSync(fileURLToPath(url), 'utf8');
+      const javaScript = toJavaScript(source, url);
+      rememberModule(url, source, javaScript);
+      return { format: 'module', source: javaScript, shortCircuit: true };
+    },
+  });
+}
+
+function defineCommonJsGlobals() {
+  const globals = { require: createRequire(mainPath), __filename: mainPath, __dirname: dirname(mainPath) };
+  for (const [name, value] of Object.entries(globals)) {
+    Object.defineProperty(globalThis, name, { value, writable: true, configurable: true });
+  }
+}
+
+installHooks();
+defineCommonJsGlobals();

@@ -1,0 +1,87 @@
+// Preloaded before /workspace/main.ts, which does not exist yet: waits for the program, then lets Node run it
+// as its entry point, so that it behaves like any program started with `node main.ts`.
+
+import { closeSync, readFileSync, writeFileSync, writeSync } from 'node:fs';
+import { format } from 'node:util';
+import { isMainThread } from 'node:worker_threads';
+
+import { mainPath } from './hooks.mjs';
+import { printToStderr, traceOf } from './trace.mjs';
+
+const CONTROL_FD = 3;
+const READY_FD = 4;
+
+/** A forked Node inherits these options; it must get the hooks, but not wait for a program of its own. */
+function passOnlyHooksToForks() {
+  const hooks = new URL('./hooks.mjs', import.meta.url).pathname;
+  process.execArgv = process.execArgv.map((option) =>
+    option.startsWith('--import=') ? `--import=${hooks}` : option,
+  );
+}
+
+/** Otherwise process.exit() would drop what does not fit into the pipe at once. */
+function writeSynchronously() {
+  process.stdout._handle.setBlocking(true);
+  process.stderr._handle.setBlocking(true);
+}
+
+/**
+ * What a first use loads and compiles is loaded and compiled now, when nobody waits for it. Only the stripper's own
+ * warning is kept quiet; warnings that the program causes are shown.
+ */
+async function warmUp() {
+  const { emitWarning } = process;
+  process.emitWarning = () => {};
+  const { default: value } = await import('./warm-up/erasable.ts');
+  await import('./warm-up/transformed.ts');
+  process.emitWarning = emitWarning;
+  process.setSourceMapsEnabled(false);
+  process.stdout.write(format('%o', value).slice(0, 0));
+  process.stderr.write(traceOf(new Error('warm-up')).slice(0, 0));
+}
+
+function receive() {
+  writeSync(READY_FD, '\n');
+  closeSync(READY_FD);
+  const message = JSON.parse(readFileSync(CONTROL_FD, 'utf8'));
+  closeSync(CONTROL_FD);
+  return message;
+}
+
+/** @param {'uncaughtException' | 'unhandledRejection'} event */
+const userListens = (event) => process.listenerCount(event) > 1;
+
+/** @param {unknown} error */
+function die(error) {
+  printToStderr(traceOf(error));
+  process.exit(1);
+}
+
+function reportUncaughtErrors() {
+  process.on('uncaughtException', (error) => {
+    if (!userListens('uncaughtException')) die(error);
+  });
+  process.on('unhandledRejection', (reason) => {
+    if (userListens('unhandledRejection')) return;
+    if (!userListens('uncaughtException')) die(reason);
+    process.emit('uncaughtException', reason, 'unhandledRejection');
+  });
+}
+
+/** Like process.exit(), an exit without listeners of the program's own skips the teardown of the interpreter. */
+function leaveQuickly() {
+  process.on('exit', (exitCode) => {
+    if (process.listenerCount('exit') === 1) process.reallyExit(exitCode);
+  });
+}
+
+if (isMainThread) {
+  passOnlyHooksToForks();
+  writeSynchronously();
+  await warmUp();
+  const { code, environment } = receive();
+  Object.assign(process.env, environment);
+  writeFileSync(mainPath, code);
+  reportUncaughtErrors();
+  leaveQuickly();
+}

@@ -1,0 +1,108 @@
+"""One suite for the engine in memory, which the unit tests rely on, and the real one."""
+
+import asyncio
+
+import pytest
+
+from orchestrator.daemon import build_engine
+from orchestrator.domain.execution import Language, Outcome, Recipe, Stream
+from orchestrator.domain.sandbox import Program, SandboxSpec
+from tests.support.api import until
+from tests.support.engine import engine_is_there, remove_network
+from tests.support.fake_engine import EXIT_3, FOREVER, HELLO, FakeEngine
+from tests.support.installation import Installation
+from tests.support.samples import limits
+
+
+@pytest.fixture(params=["memory", "docker"], scope="module")
+async def engine(request, tmp_path_factory):
+    if request.param == "memory":
+        yield FakeEngine()
+        return
+    if not engine_is_there():
+        pytest.fail("No container engine answers: 'make test' starts one, or start yours first.")
+    settings = Installation.create(tmp_path_factory.mktemp("contract")).settings
+    real = build_engine(settings, owner="contract-suite")
+    await real.prepare()
+    yield real
+    for left in await real.list_owned():
+        await real.remove(left.id)
+    await real.close()
+    remove_network(settings.network)
+
+
+@pytest.fixture(scope="module")
+async def slot(engine):
+    slot = await engine.create_slot()
+    yield slot
+    await slot.destroy()
+
+
+@pytest.fixture
+async def sandbox(engine, slot):
+    sandbox = await engine.create_sandbox(spec(), slot)
+    yield sandbox
+    await sandbox.destroy()
+
+
+def spec() -> SandboxSpec:
+    return SandboxSpec(Recipe(Language.PYTHON), limits(), "contract", lifetime_seconds=30)
+
+
+def collector():
+    seen = {Stream.STDOUT: b"", Stream.STDERR: b""}
+
+    def receive(stream, data):
+        seen[stream] += data
+
+    return seen, receive
+
+
+async def owned_ids(engine):
+    return {container.id for container in await engine.list_owned()}
+
+
+async def test_a_program_completes_with_its_output(sandbox):
+    seen, receive = collector()
+    ending = await sandbox.run(Program(HELLO, limits()), receive)
+    assert (ending.outcome, ending.exit_code, seen[Stream.STDOUT]) == (Outcome.COMPLETED, 0, b"hello\n")
+
+
+async def test_a_failing_program_ends_with_its_exit_code_and_both_streams(sandbox):
+    seen, receive = collector()
+    ending = await sandbox.run(Program(EXIT_3, limits()), receive)
+    assert (ending.outcome, ending.exit_code) == (Outcome.FAILED, 3)
+    assert seen == {Stream.STDOUT: b"out\n", Stream.STDERR: b"err\n"}
+
+
+async def test_an_endless_program_ends_at_its_timeout_with_what_it_printed(sandbox):
+    seen, receive = collector()
+    ending = await sandbox.run(Program(FOREVER, limits(timeout_seconds=0.3)), receive)
+    assert (ending.outcome, seen[Stream.STDOUT]) == (Outcome.TIMED_OUT, b"begun\n")
+
+
+async def test_what_runs_is_listed_as_owned_until_it_is_destroyed(engine, slot):
+    sandbox = await engine.create_sandbox(spec(), slot)
+    assert sandbox.alive
+    assert {sandbox.id, slot.id} <= await owned_ids(engine)
+    await sandbox.destroy()
+    assert not sandbox.alive
+    assert sandbox.id not in await owned_ids(engine)
+    assert slot.id in await owned_ids(engine)
+
+
+async def test_destroying_in_the_middle_of_a_program_ends_it(engine, slot):
+    sandbox = await engine.create_sandbox(spec(), slot)
+    seen, receive = collector()
+    running = asyncio.ensure_future(sandbox.run(Program(FOREVER, limits(timeout_seconds=60)), receive))
+    await until(lambda: seen[Stream.STDOUT])
+    running.cancel()
+    await sandbox.destroy()
+    assert sandbox.id not in await owned_ids(engine)
+
+
+async def test_destroying_twice_and_removing_the_unknown_do_no_harm(engine, slot):
+    sandbox = await engine.create_sandbox(spec(), slot)
+    await sandbox.destroy()
+    await sandbox.destroy()
+    await engine.remove("0" * 64)

@@ -1,0 +1,28 @@
+"""Small values that many tests need."""
+
+from __future__ import annotations
+
+import time
+
+from orchestrator.domain.access import Caller, Role
+from orchestrator.domain.execution import Execution, Language, Limits
+
+ADMIN = Caller("admin-key", Role("admin", frozenset({"*"}), sees_all_executions=True))
+DEVELOPER = Caller("developer-key", Role("developer", frozenset({"postgres"})))
+OTHER_DEVELOPER = Caller("other-key", Role("developer", frozenset({"postgres"})))
+
+
+def limits(timeout_seconds: float = 5) -> Limits:
+    return Limits(
+        timeout_seconds=timeout_seconds,
+        max_output_bytes=100 * 1024,
+        memory_bytes=1024**3,
+        cpus=1.0,
+        max_processes=256,
+        workspace_bytes=500 * 1024**2,
+        scratch_bytes=100 * 1024**2,
+    )
+
+
+def execution(code: str = "print(1)", id: str = "e1", caller: Caller = DEVELOPER) -> Execution:
+    return Execution(id, caller, Language.PYTHON, code, limits(), time.time())

@@ -1,0 +1,168 @@
+"""Drives a real supervisor as an ordinary subprocess, speaking the orchestrator's side of the protocol."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+RUNNER = Path(__file__).parents[3] / "runner-image" / "runner"
+PATIENCE_SECONDS = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    kind: str
+    payload: bytes
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        fields: dict[str, Any] = json.loads(self.payload)
+        return fields
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    stdout: bytes
+    stderr: bytes
+    report: dict[str, Any]
+    status: int
+
+    @property
+    def output(self) -> str:
+        return self.stdout.decode()
+
+    @property
+    def errors(self) -> str:
+        return self.stderr.decode()
+
+    @property
+    def exit_code(self) -> int | None:
+        code: int | None = self.report["exit_code"]
+        return code
+
+
+class Supervised:
+    def __init__(self, language: str, workspace: Path, interpreter: str, lifetime_seconds: float = 60.0) -> None:
+        self.workspace = workspace
+        self.process = subprocess.Popen(
+            [
+                *(sys.executable, "-I", "-S", "-B", str(RUNNER / "supervisor.py")),
+                *(language, str(lifetime_seconds), str(workspace), interpreter),
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            bufsize=0,
+        )
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self._stdin = self.process.stdin
+        self._stdout = self.process.stdout
+        self._received = b""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # Letting go of the leash is also how a failed test leaves nothing behind.
+        self._stdin.close()
+        self._stdout.close()
+        self.process.wait(PATIENCE_SECONDS)
+
+    def send_bytes(self, message: bytes) -> None:
+        view = memoryview(message)
+        while view:
+            view = view[os.write(self._stdin.fileno(), view) :]
+
+    def send(self, **message: object) -> None:
+        payload = json.dumps(message).encode()
+        self.send_bytes(struct.pack(">I", len(payload)) + payload)
+
+    def prepare(self, files: dict[str, str]) -> None:
+        self.send(type="prepare", files=files)
+
+    def start(self, code: str, **options: object) -> None:
+        defaults: dict[str, object] = {
+            "timeout_seconds": PATIENCE_SECONDS,
+            "max_stdout_bytes": 1_000_000,
+            "max_stderr_bytes": 1_000_000,
+            "environment": {},
+        }
+        self.send(type="run", code=code, **(defaults | options))
+
+    def run(self, code: str, **options: object) -> Ended:
+        self.start(code, **options)
+        return self.finish()
+
+    def frame(self) -> Frame | None:
+        header = self._exactly(5)
+        if not header:
+            return None
+        kind, length = struct.unpack(">cI", header)
+        return Frame(kind.decode(), self._exactly(length))
+
+    def frames(self) -> Iterator[Frame]:
+        while (frame := self.frame()) is not None:
+            yield frame
+
+    def expect(self, kind: str) -> Frame:
+        frame = self.frame()
+        assert frame is not None, f"the stream ended where {kind} was expected"
+        assert frame.kind == kind, frame
+        return frame
+
+    def finish(self) -> Ended:
+        frames = [frame for frame in self.frames() if frame.kind != "R"]
+        status = self.process.wait(PATIENCE_SECONDS)
+        assert frames, f"the supervisor ended with {status} and said nothing"
+        assert frames[-1].kind == "D", frames[-1]
+        stdout, stderr = (b"".join(f.payload for f in frames if f.kind == kind) for kind in "OE")
+        return Ended(stdout, stderr, frames[-1].fields, status)
+
+    def let_go(self) -> None:
+        self._stdin.close()
+
+    def wait(self) -> int:
+        return self.process.wait(PATIENCE_SECONDS)
+
+    def _exactly(self, size: int) -> bytes:
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while len(self._received) < size:
+            readable, _, _ = select.select([self._stdout], [], [], max(0.0, deadline - time.monotonic()))
+            assert readable, f"no frame within {PATIENCE_SECONDS} s"
+            if not (received := os.read(self._stdout.fileno(), 1 << 16)):
+                assert not self._received, f"the stream ended inside a frame: {self._received!r}"
+                return b""
+            self._received += received
+        taken, self._received = self._received[:size], self._received[size:]
+        return taken
+
+
+class Watched:
+    """A process of which we want to see the end, without asking again and again."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self._fd = os.pidfd_open(pid)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.close(self._fd)
+
+    def ended_within(self, seconds: float) -> bool:
+        return bool(select.select([self._fd], [], [], seconds)[0])

@@ -1,0 +1,195 @@
+import asyncio
+
+import pytest
+
+from orchestrator.domain.errors import AlreadyFinished, JournalUnavailable, NotFound, QueueFull, ShuttingDown
+from orchestrator.domain.execution import Language, Outcome, State
+from orchestrator.service import executor as executor_module
+from orchestrator.service.admission import Admission
+from orchestrator.service.executor import Executor, new_execution_id
+from orchestrator.service.sandboxes import Sandboxes
+from orchestrator.service.slots import Slots
+from tests.support.api import until
+from tests.support.fake_engine import EXIT_3, FOREVER, HELLO, FakeEngine
+from tests.support.fake_journal import FakeJournal
+from tests.support.samples import ADMIN, DEVELOPER, OTHER_DEVELOPER, limits
+
+
+class Service:
+    def __init__(self, max_running=4, max_waiting=4):
+        self.engine = FakeEngine()
+        self.journal = FakeJournal()
+        self.slots = Slots(self.engine)
+        self.sandboxes = Sandboxes(self.engine, self.slots)
+        self.admission = Admission(max_running=max_running, max_waiting=max_waiting)
+        self.executor = Executor(self.admission, self.sandboxes, self.journal)
+
+    async def start(self, code, caller=DEVELOPER, timeout_seconds=5):
+        return await self.executor.start(caller, Language.PYTHON, code, limits(timeout_seconds), new_execution_id())
+
+    async def run(self, code, **kwargs):
+        return await (await self.start(code, **kwargs)).result()
+
+
+@pytest.fixture
+async def service():
+    service = Service()
+    yield service
+    await service.executor.drain(0)
+    await service.sandboxes.all_destroyed()
+    assert not service.engine.sandboxes
+
+
+async def test_a_program_runs_once_in_its_own_sandbox_which_is_destroyed(service):
+    results = [await service.run(HELLO) for _ in range(3)]
+    await service.sandboxes.all_destroyed()
+    used = [c for c in service.engine.made if hasattr(c, "runs")]
+    assert [r.stdout for r in results] == [b"hello\n"] * 3
+    assert [(s.runs, s.destructions) for s in used] == [(1, 1)] * 3
+
+
+async def test_a_failing_program_is_a_result_with_its_streams_apart(service):
+    result = await service.run(EXIT_3)
+    assert (result.outcome, result.ending.exit_code) == (Outcome.FAILED, 3)
+    assert (result.stdout, result.stderr) == (b"out\n", b"err\n")
+
+
+async def test_sequential_executions_share_a_slot_one_at_a_time(service):
+    for _ in range(3):
+        await service.run(HELLO)
+        await service.sandboxes.all_destroyed()
+    assert len(service.slots.ids) == 1
+
+
+async def test_a_dead_slot_is_replaced(service):
+    await service.run(HELLO)
+    await service.sandboxes.all_destroyed()
+    (dead,) = service.slots.ids
+    service.engine.containers[dead].alive = False
+    assert (await service.run(HELLO)).outcome is Outcome.COMPLETED
+    assert dead not in service.slots.ids
+    assert dead in service.engine.removed
+
+
+async def test_cancelling_keeps_the_partial_output(service):
+    running = await service.start(FOREVER)
+    await until(lambda: service.engine.programs_run)
+    result = await service.executor.cancel(DEVELOPER, running.execution.id)
+    assert (result.outcome, result.stdout) == (Outcome.CANCELLED, b"begun\n")
+    assert service.journal.records[result.execution_id].outcome is Outcome.CANCELLED
+
+
+async def test_a_caller_cannot_cancel_anothers_execution_but_admin_can(service):
+    running = await service.start(FOREVER)
+    with pytest.raises(NotFound):
+        await service.executor.cancel(OTHER_DEVELOPER, running.execution.id)
+    assert not running.finished
+    result = await service.executor.cancel(ADMIN, running.execution.id)
+    assert result.outcome is Outcome.CANCELLED
+
+
+async def test_cancelling_what_has_finished_says_so(service):
+    result = await service.run(HELLO)
+    with pytest.raises(AlreadyFinished):
+        await service.executor.cancel(DEVELOPER, result.execution_id)
+
+
+async def test_cancelling_while_the_sandbox_starts_destroys_it_once_it_has_started(service):
+    service.engine.may_start.clear()
+    running = await service.start(HELLO)
+    await until(lambda: running.state is State.RUNNING)
+    result = await service.executor.cancel(DEVELOPER, running.execution.id)
+    assert result.outcome is Outcome.CANCELLED
+    service.engine.may_start.set()
+    await service.sandboxes.all_destroyed()
+    assert not service.engine.sandboxes
+    assert not service.engine.programs_run
+
+
+async def test_cancelling_in_the_queue_never_starts_it():
+    service = Service(max_running=1)
+    first = await service.start(FOREVER)
+    await until(lambda: service.engine.programs_run)
+    second = await service.start(HELLO)
+    result = await service.executor.cancel(DEVELOPER, second.execution.id)
+    assert result.outcome is Outcome.CANCELLED
+    assert service.admission.waiting == 0
+    first.cancel()
+    await first.result()
+    assert service.engine.programs_run == [FOREVER]
+
+
+async def test_the_daemon_ends_a_program_whose_supervisor_does_not(service, monkeypatch):
+    monkeypatch.setattr(executor_module, "BACKUP_KILL_SECONDS", 0.05)
+    service.engine.supervisor_hangs = True
+    result = await service.run(FOREVER, timeout_seconds=0.05)
+    assert (result.outcome, result.stdout) == (Outcome.TIMED_OUT, b"begun\n")
+
+
+async def test_an_engine_that_is_down_is_our_fault_and_recorded(service):
+    service.engine.go_down()
+    result = await service.run(HELLO)
+    assert (result.outcome, result.ending.error_code) == (Outcome.SANDBOX_ERROR, "engine_unavailable")
+    assert service.journal.records[result.execution_id].error_code == "engine_unavailable"
+    service.engine.fault = None
+    assert (await service.run(HELLO)).outcome is Outcome.COMPLETED
+
+
+async def test_nothing_runs_unrecorded(service):
+    service.journal.broken = True
+    with pytest.raises(JournalUnavailable):
+        await service.start(HELLO)
+    assert not service.engine.made
+    assert service.admission.running == 0
+
+
+async def test_more_than_the_queue_holds_is_refused():
+    service = Service(max_running=1, max_waiting=1)
+    running = [await service.start(FOREVER), await service.start(HELLO)]
+    with pytest.raises(QueueFull):
+        await service.start(HELLO)
+    running[0].cancel()
+    assert (await running[1].result()).outcome is Outcome.COMPLETED
+    await running[0].result()
+
+
+async def test_the_queue_is_served_in_order():
+    service = Service(max_running=1, max_waiting=10)
+    await asyncio.gather(*[running.result() for running in [await service.start(HELLO) for _ in range(5)]])
+    sequence = [record.sequence for record in service.journal.records.values()]
+    finished = sorted(service.journal.records.values(), key=lambda record: record.finished_at)
+    assert [record.sequence for record in finished] == sequence
+
+
+async def test_draining_refuses_new_work_and_cancels_what_outlasts_the_grace(service):
+    running = await service.start(FOREVER)
+    await until(lambda: service.engine.programs_run)
+    await service.executor.drain(0.01)
+    assert (await running.result()).outcome is Outcome.CANCELLED
+    with pytest.raises(ShuttingDown):
+        await service.start(HELLO)
+
+
+async def test_a_sandbox_that_cannot_be_removed_takes_its_slot_out_of_use(service):
+    service.engine.removal_fault = service.engine.fault or JournalUnavailable("cannot remove")
+    await service.run(HELLO)
+    await service.sandboxes.all_destroyed()
+    assert not service.slots.ids
+    service.engine.removal_fault = None
+    for container in list(service.engine.containers.values()):
+        await service.engine.remove(container.id)
+
+
+async def test_a_late_watcher_sees_everything_from_the_beginning(service):
+    running = await service.start(EXIT_3)
+    await running.result()
+    seen = [chunk.data async for chunk in running.chunks(heartbeat_seconds=1)]
+    assert seen == [b"out\n", b"err\n"]
+
+
+async def test_a_silent_program_gives_heartbeats(service):
+    running = await service.start(FOREVER)
+    chunks = running.chunks(heartbeat_seconds=0.01)
+    assert (await anext(chunks)).data == b"begun\n"
+    assert await anext(chunks) is None
+    await chunks.aclose()

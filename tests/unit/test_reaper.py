@@ -1,0 +1,42 @@
+from orchestrator.domain.errors import EngineUnavailable
+from orchestrator.domain.sandbox import Kind, OwnedContainer
+from orchestrator.service.reaper import Reaper
+from tests.support.fake_engine import FakeEngine
+
+
+def orphan(id: str, of_this_epoch: bool = False) -> OwnedContainer:
+    return OwnedContainer(id, Kind.SANDBOX, of_this_epoch, deadline=0)
+
+
+def reaper(engine: FakeEngine, owned=frozenset(), stray_after_seconds: float = 60) -> Reaper:
+    return Reaper(engine, lambda: frozenset(owned), stray_after_seconds=stray_after_seconds)
+
+
+async def test_what_an_earlier_start_left_is_removed():
+    engine = FakeEngine()
+    engine.orphans = [orphan("old-1"), orphan("old-2")]
+    assert await reaper(engine).remove_orphans() == 2
+    assert engine.removed == ["old-1", "old-2"]
+
+
+async def test_what_is_owned_is_left_alone():
+    engine = FakeEngine()
+    engine.orphans = [orphan("mine", of_this_epoch=True)]
+    assert await reaper(engine, owned={"mine"}, stray_after_seconds=0).remove_orphans() == 0
+
+
+async def test_a_container_just_being_made_gets_time_before_it_counts_as_a_stray():
+    engine = FakeEngine()
+    engine.orphans = [orphan("new", of_this_epoch=True)]
+    patient, strict = reaper(engine), reaper(engine, stray_after_seconds=-1)
+    assert await patient.remove_orphans() == 0
+    assert await strict.remove_orphans() == 1
+
+
+async def test_one_that_cannot_be_removed_does_not_stop_the_others():
+    engine = FakeEngine()
+    engine.orphans = [orphan("a"), orphan("b")]
+    engine.removal_fault = EngineUnavailable("test")
+    assert await reaper(engine).remove_orphans() == 0
+    engine.removal_fault = None
+    assert await reaper(engine).remove_orphans() == 2
