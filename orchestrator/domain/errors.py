@@ -119,3 +119,39 @@ class JournalUnavailable(OrchestratorError):
     """Free disk space or make the data directory writable; nothing is run unrecorded."""
 
     code = "journal_unavailable"
+
+
+class ToolDenied(OrchestratorError):
+    """Use a tool that your role may call: GET /tools lists them; an operator extends the role in roles.json."""
+
+    code = "tool_denied"
+
+
+class ToolUnavailable(OrchestratorError):
+    """The tool's server cannot be reached now; it is retried in the background, so try again later."""
+
+    code = "tool_unavailable"
+
+
+class ToolNotFound(OrchestratorError):
+    """Search for the tool with GET /tools/search; names are compared exactly."""
+
+    code = "tool_not_found"
+
+
+class InvalidArguments(OrchestratorError):
+    """Correct the arguments as the signature in the message shows."""
+
+    code = "invalid_arguments"
+
+
+class LimitExceeded(OrchestratorError):
+    """Make fewer or smaller calls; the execution's limits are in its result."""
+
+    code = "limit_exceeded"
+
+
+class GrantInvalid(OrchestratorError):
+    """A grant is valid for one execution, in its own sandbox, until it ends."""
+
+    code = "grant_invalid"
