@@ -15,6 +15,7 @@ from orchestrator.domain.access import hash_key
 KEY_BYTES = 32
 KEY_MODE = 0o640
 HASH_MODE = 0o644
+HASH_DIR_MODE = 0o755
 GROUP_OF_ROLE = {"admin": "administrators", "developer": "developers"}
 
 
@@ -50,6 +51,8 @@ class KeyFile:
         self.write_hash()
 
     def write_hash(self) -> None:
+        self.hash_path.parent.mkdir(parents=True, exist_ok=True)
+        self.hash_path.parent.chmod(HASH_DIR_MODE)  # the daemon reads it as another user, whatever the umask says
         write_atomically(self.hash_path, hash_key(self.read()) + "\n", HASH_MODE)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable
+from typing import cast
 
 from orchestrator.adapters.frames import EngineStreamDecoder, Frame, FramingBroken, RunnerFrameDecoder
 
@@ -56,8 +57,7 @@ class LeashedProcess(asyncio.Protocol):
         self._end()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)  # noqa: S101  (narrows the type)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's class is no subclass of it
 
     def data_received(self, data: bytes) -> None:
         try:

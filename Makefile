@@ -1,0 +1,63 @@
+# Recipes are in scripts/; settings that make understands are described there and by `make help`.
+SHELL := /bin/bash
+MAKEFLAGS += --no-print-directory
+.DEFAULT_GOAL := help
+.PHONY: help up down restart logs status doctor test test-unit check fmt bench image clean rotate-keys venv engine lock
+
+help: ## Show this help
+	@echo "MCP Code Executor: make TARGET"; echo
+	@sed -nE 's/^([a-z-]+):.*## (.*)/  \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-14s %s\n", $$1, $$2 }'
+	@echo; echo "Settings: CODE_EXECUTOR_* in the environment or in .env; CODE_EXECUTOR_PUBLISH=127.0.0.1:9091 is where the"
+	@echo "API is published. BASE=auto|pull|bootstrap and BASE_IMAGE_NAME choose the base image, REFRESH=1 gets it anew."
+
+up: engine venv image ## Set everything up, start the daemon, return when it is ready
+	@scripts/up.sh
+
+down: ## Stop everything; keeps data, keys and images
+	@scripts/down.sh
+
+restart: ## Stop the daemon and start it again
+	@scripts/down.sh
+	@$(MAKE) up
+
+logs: ## Follow the daemon's log (FOLLOW=0: only show it)
+	@scripts/logs.sh
+
+status: ## Show the daemon's container and its health
+	@scripts/status.sh
+
+doctor: venv ## Check engine, images, network, port, keys and roles, each with its fix
+	@.venv/bin/code-executor doctor
+
+test: engine venv image ## Run all tests: unit first, then those on the real engine (PYTEST="-k name")
+	@scripts/test.sh all
+
+test-unit: venv ## Run the unit tests only; they need no engine
+	@scripts/test.sh unit
+
+check: venv ## Run ruff, mypy, import-linter and shellcheck
+	@scripts/check.sh
+
+fmt: venv ## Format the code and fix what ruff can fix
+	@.venv/bin/ruff check --fix-only --quiet . && .venv/bin/ruff format .
+
+bench: engine venv image ## Measure, side by side with the alternatives
+	@.venv/bin/python -m bench
+
+image: engine venv ## Build both images; skips what has not changed
+	@scripts/images.sh
+
+clean: ## Remove everything, also data and keys, after asking (FORCE=1: without)
+	@scripts/clean.sh
+
+rotate-keys: venv ## Make a new key for a role: make rotate-keys ROLE=developer
+	@$(if $(ROLE),,echo "make: say which role: make rotate-keys ROLE=admin" >&2; exit 1;) .venv/bin/code-executor keys rotate "$(ROLE)"
+
+venv: ## Make .venv with the project and its tools
+	@scripts/venv.sh
+
+engine: ## Make sure that a container engine answers; installs and starts one on a bare Debian
+	@scripts/engine.sh
+
+lock: venv ## Pin all dependencies anew into orchestrator/constraints.txt
+	@scripts/lock.sh

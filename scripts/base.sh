@@ -1,0 +1,97 @@
+#!/usr/bin/env bash
+# Finds the base image, the engine's or a registry's, otherwise makes one from Debian packages, and writes its name
+# to .build/base-image.
+#   BASE=auto|pull|bootstrap      how to get it (auto: pull, otherwise bootstrap)
+#   BASE_IMAGE_NAME=…             what to pull
+#   REFRESH=1                     get it anew, with today's security updates
+set -euo pipefail
+. "$(dirname "$0")/lib.sh"
+
+readonly SUITE=bookworm
+readonly PACKAGES=python3,ca-certificates
+readonly PULLED=${BASE_IMAGE_NAME:-debian:$SUITE-slim}
+readonly HOW=${BASE:-auto}
+readonly PULL_SECONDS=180
+readonly KEYRING=/usr/share/keyrings/debian-archive-keyring.gpg
+
+use() { echo "$1" >"$BUILD/base-image"; }
+
+in_engine() { docker image inspect "$1" >/dev/null 2>&1; }
+
+bootstrap_inputs() { { echo "$SUITE $PACKAGES" && declare -f bootstrap; } | sha256sum | cut -d' ' -f1; }
+
+try_pull() {
+    say "  looking for $PULLED in a registry …"
+    timeout "$PULL_SECONDS" docker pull "$PULLED" >"$LOGS/pull.log" 2>&1
+}
+
+# The machine's own mirrors for this suite; nothing when it runs another Debian, then mmdebstrap knows its own.
+host_mirrors() {
+    # shellcheck disable=SC2016  # apt fills in the fields
+    apt-get indextargets --format '$(REPO_URI) $(RELEASE) $(COMPONENT)' 'Created-By: Packages' |
+        grep -E " $SUITE(-updates|-security)? main\$" | sort -u | sed "s|^|deb [signed-by=$KEYRING] |" || true
+}
+
+# What the host's apt needs to reach its mirrors (proxy, certificates) is needed here too, but not in the image.
+host_apt_options() { apt-config dump Acquire | grep -E '^Acquire::(http|https|Check-Valid-Until|ForceIPv4|Retries)' || true; }
+
+bootstrap() {
+    local options=$BUILD/apt-options mirrors
+    host_apt_options >"$options"
+    mapfile -t mirrors < <(host_mirrors)
+    # shellcheck disable=SC2016  # mmdebstrap's hook sets $1
+    mmdebstrap --variant=minbase --format=tar --include="$PACKAGES" --aptopt="$options" \
+        --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/man/*' \
+        --dpkgopt='path-exclude=/usr/share/locale/*' --dpkgopt='path-exclude=/usr/share/info/*' \
+        --customize-hook='rm -rf "$1"/etc/apt/apt.conf.d/99mmdebstrap "$1"/etc/apt/sources.list*' \
+        "$SUITE" "$BUILD/base.tar" "${mirrors[@]}"
+    docker import --change "LABEL mcp-code-executor.inputs=$(bootstrap_inputs)" "$BUILD/base.tar" "$BASE_IMAGE"
+    rm -f "$BUILD/base.tar" "$options"
+}
+
+require_bootstrap_tools() {
+    { have apt-get && is_root; } ||
+        fail "$PULLED cannot be pulled ($(tail -n 1 "$LOGS/pull.log")); make the registry reachable, or set BASE_IMAGE_NAME to an image that is, or run make as root on Debian."
+    have mmdebstrap || "$ROOT/scripts/apt.sh" mmdebstrap
+}
+
+ensure_bootstrapped() {
+    ! bootstrapped || return 0
+    require_bootstrap_tools
+    step "making the base image from Debian packages" base.log \
+        "Make 'apt-get update' work on this machine, or set BASE_IMAGE_NAME to a Debian image that can be pulled." \
+        bootstrap
+}
+
+bootstrapped() { [ -z "${REFRESH:-}" ] && [ "$(image_label "$BASE_IMAGE")" = "$(bootstrap_inputs)" ]; }
+
+pulled() { [ -z "${REFRESH:-}" ] && in_engine "$PULLED"; }
+
+use_pulled() {
+    pulled || try_pull || fail "$PULLED cannot be pulled: $(tail -n 1 "$LOGS/pull.log")"
+    use "$PULLED"
+}
+
+use_bootstrapped() {
+    ensure_bootstrapped
+    use "$BASE_IMAGE"
+}
+
+use_what_is_there() {
+    if pulled; then
+        use "$PULLED"
+    elif bootstrapped; then
+        use "$BASE_IMAGE"
+    elif try_pull; then
+        use "$PULLED"
+    else
+        use_bootstrapped
+    fi
+}
+
+case $HOW in
+auto) use_what_is_there ;;
+pull) use_pulled ;;
+bootstrap) use_bootstrapped ;;
+*) fail "BASE=$HOW is unknown; use auto, pull or bootstrap." ;;
+esac

@@ -1,0 +1,11 @@
+#!/bin/sh
+# verify_root.sh ROOT: fails the build when the image would hold what it must not.
+set -eu
+root=$1
+privileged=$(find "$root" -perm /6000)
+[ -z "$privileged" ] || { echo "setuid or setgid: $privileged" >&2; exit 1; }
+writable=$(find "$root" -not -type l -perm /022 -not -path "$root/tmp" -not -path "$root/tmp/*")
+[ -z "$writable" ] || { echo "writable by others: $writable" >&2; exit 1; }
+for name in apt apt-get dpkg perl pip pip3 bash su mount gcc; do
+    [ ! -e "$root/usr/bin/$name" ] || { echo "$name is in the image" >&2; exit 1; }
+done

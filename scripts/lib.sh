@@ -1,0 +1,126 @@
+# shellcheck shell=bash disable=SC2034  # the names are for those who source this
+# Sourced by every script: where things are, how to speak, how to fail.
+
+ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+BUILD=$ROOT/.build
+LOGS=$BUILD/log
+VENV=$ROOT/.venv
+DAEMON=mcp-code-executor
+VOLUME=mcp-code-executor-data
+API_NETWORK=mcp-code-executor-api
+BASE_IMAGE=mcp-code-executor/base
+RUNNER_IMAGE=mcp-code-executor/runner
+ORCHESTRATOR_IMAGE=mcp-code-executor/orchestrator
+readonly ROOT BUILD LOGS VENV DAEMON VOLUME API_NETWORK BASE_IMAGE RUNNER_IMAGE ORCHESTRATOR_IMAGE
+
+cd "$ROOT"
+# What is made here is read by other users in containers.
+umask 022
+mkdir -p "$LOGS"
+
+say() { printf '%s\n' "$*"; }
+
+warn() { printf '%s\n' "$*" >&2; }
+
+fail() {
+    printf '\nmake: %s\n' "$*" >&2
+    exit 1
+}
+
+have() { command -v "$1" >/dev/null 2>&1; }
+
+is_root() { [ "$(id -u)" -eq 0 ]; }
+
+# step TITLE LOG HINT COMMAND…: one line with the elapsed seconds; output goes to the log, its tail is shown on failure.
+step() {
+    local title=$1 log=$LOGS/$2 hint=$3 began=$SECONDS ticker='' status
+    shift 3
+    if [ -t 1 ]; then
+        _tick "$title" &
+        ticker=$!
+    fi
+    set +e
+    # A subshell of its own, so that `set -e` still holds inside the command.
+    (
+        set -e
+        "$@"
+    ) >"$log" 2>&1
+    status=$?
+    set -e
+    [ -z "$ticker" ] || _stop_ticker "$ticker"
+    if [ "$status" -ne 0 ]; then
+        printf '  %-52s failed after %d s\n' "$title" $((SECONDS - began))
+        show_tail "$log"
+        fail "$title failed. $hint"
+    fi
+    printf '  %-52s %3d s\n' "$title" $((SECONDS - began))
+}
+
+_tick() {
+    local began=$SECONDS
+    while :; do
+        printf '  %-52s %3d s …\r' "$1" $((SECONDS - began))
+        sleep 1
+    done
+}
+
+_stop_ticker() {
+    kill "$1" 2>/dev/null || true
+    wait "$1" 2>/dev/null || true
+    printf '\r\033[K'
+}
+
+show_tail() {
+    warn "--- the last lines of ${1#"$ROOT"/}"
+    tail -n 25 "$1" >&2 || true
+    warn "---"
+}
+
+# One build at a time in this tree; file descriptor 9 must be closed for whatever outlives the script.
+lock_the_tree() {
+    have flock || return 0
+    exec 9>"$BUILD/lock"
+    flock -n 9 && return 0
+    say "  waiting for another make in this directory …"
+    flock -w 900 9 || fail "Another make has held $BUILD/lock for 15 minutes; end it, then run this again."
+}
+
+# configured NAME DEFAULT: from the environment, otherwise from .env, otherwise the default.
+configured() {
+    local name=$1 default=$2 line=''
+    if [ -n "${!name:-}" ]; then
+        printf '%s' "${!name}"
+        return
+    fi
+    [ ! -f .env ] || line=$(grep -E "^$name=" .env | tail -n 1 || true)
+    line=${line#*=}
+    line=${line%\"}
+    printf '%s' "${line:+${line#\"}}"
+    [ -n "$line" ] || printf '%s' "$default"
+}
+
+published() { configured CODE_EXECUTOR_PUBLISH 127.0.0.1:9091; }
+
+# The address at which this machine reaches the published port: 0.0.0.0 and :: are for binding only.
+api_address() {
+    local publish host port
+    publish=$(published)
+    port=${publish##*:}
+    host=${publish%"$port"}
+    host=${host%:}
+    case $host in '' | 0.0.0.0 | '[::]') host=127.0.0.1 ;; esac
+    printf '%s:%s' "$host" "$port"
+}
+
+api_url() { printf 'http://%s' "$(api_address)"; }
+
+# sha256 of the names, modes and contents of everything below the given paths.
+fingerprint() {
+    find "$@" \( -type f -o -type l \) -print0 | LC_ALL=C sort -z |
+        xargs -0 -r stat -c '%a %n' | sha256sum
+    find "$@" -type f -print0 | LC_ALL=C sort -z | xargs -0 -r sha256sum
+}
+
+image_label() {
+    docker image inspect --format '{{index .Config.Labels "mcp-code-executor.inputs"}}' "$1" 2>/dev/null || true
+}

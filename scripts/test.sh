@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# test.sh [unit|all]: the unit tests need no engine and come first; the rest runs on the real one.
+set -euo pipefail
+. "$(dirname "$0")/lib.sh"
+
+[ ! -x "$BUILD/node/bin/node" ] || export CODE_EXECUTOR_TEST_NODE=${CODE_EXECUTOR_TEST_NODE:-$BUILD/node/bin/node}
+
+directories_besides_unit() {
+    find tests -mindepth 2 -name 'test_*.py' -not -path 'tests/unit/*' -printf '%P\n' | cut -d/ -f1 | sort -u | sed 's|^|tests/|'
+}
+
+# PYTEST="-k name -x" adds arguments.
+run_pytest() {
+    local arguments
+    read -r -a arguments <<<"${PYTEST:-}"
+    "$VENV/bin/pytest" "${arguments[@]}" "$@"
+}
+
+main() {
+    local rest
+    say "unit tests"
+    run_pytest tests/unit
+    [ "${1:-all}" = all ] || return 0
+    mapfile -t rest < <(directories_besides_unit)
+    [ "${#rest[@]}" -gt 0 ] || return 0
+    say "tests on the engine: ${rest[*]}"
+    run_pytest "${rest[@]}"
+}
+
+main "$@"

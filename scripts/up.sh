@@ -1,0 +1,112 @@
+#!/usr/bin/env bash
+# Starts the daemon and returns when it is ready. Engine, .venv and images are there already.
+set -euo pipefail
+. "$(dirname "$0")/lib.sh"
+
+readonly READY_SECONDS=90
+
+ensure_keys() {
+    "$VENV/bin/code-executor" keys ensure >"$LOGS/keys.log" 2>&1 && return
+    show_tail "$LOGS/keys.log"
+    fail "The keys in secrets/ could not be made; make secrets/ writable for $(id -un), then run make again."
+}
+
+# The daemon is another user; git keeps no read bits, so a strict umask at checkout hides the file from it.
+require_readable_roles() {
+    local roles
+    roles=$(configured CODE_EXECUTOR_ROLES_FILE roles.json)
+    [ -f "$roles" ] || fail "The role file $roles is missing; restore it, for example with 'git checkout roles.json'."
+    [ -n "$(find -L "$roles" -perm -o=r)" ] || fail "The daemon cannot read $roles; run 'chmod a+r $roles', then run make again."
+}
+
+daemon_state() { docker inspect --format '{{.State.Status}}' "$DAEMON" 2>/dev/null || echo absent; }
+
+# Binding is the only test that sees every owner of the port, also those of other users and namespaces.
+port_is_free() {
+    "$VENV/bin/python" - "$1" <<'END'
+import socket, sys
+host, _, port = sys.argv[1].rpartition(":")
+host = host.strip("[]") or "0.0.0.0"
+with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+    probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        probe.bind((host, int(port)))
+    except OSError as error:
+        sys.exit(str(error))
+END
+}
+
+owner_of_port() {
+    local owner=''
+    owner=$(docker ps --filter "publish=$1" --format 'the container {{.Names}}' | head -n 1)
+    if [ -z "$owner" ] && have ss; then
+        owner=$(ss -Hltnp "sport = :$1" | sed -nE 's/.*users:\(\("([^"]+)",pid=([0-9]+).*/\1 (pid \2)/p' | head -n 1)
+    fi
+    echo "${owner:-another process}"
+}
+
+already_published_by_the_daemon() { docker port "$DAEMON" 9091/tcp 2>/dev/null | grep -qF "$1"; }
+
+require_port() {
+    local publish port reason
+    publish=$(published)
+    port=${publish##*:}
+    ! already_published_by_the_daemon "$publish" || return 0
+    reason=$(port_is_free "$publish" 2>&1) && return 0
+    case $reason in
+    *"in use"*)
+        fail "Port $port is taken by $(owner_of_port "$port"); stop that, or publish elsewhere: CODE_EXECUTOR_PUBLISH=127.0.0.1:9191 make up"
+        ;;
+    *) fail "$publish cannot be published here ($reason); set CODE_EXECUTOR_PUBLISH to an address of this machine." ;;
+    esac
+}
+
+ready() {
+    "$VENV/bin/python" - "$(api_url)/readyz" <<'END' 2>/dev/null
+import sys, urllib.request
+direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+sys.exit(direct.open(sys.argv[1], timeout=3).status != 200)
+END
+}
+
+stopped() {
+    case $(daemon_state) in exited | dead | restarting | absent) true ;; *) false ;; esac
+}
+
+wait_until_ready() {
+    local deadline=$((SECONDS + READY_SECONDS))
+    while ! stopped && [ "$SECONDS" -lt "$deadline" ]; do
+        ! ready || return 0
+        sleep 0.3
+    done
+    echo "The daemon is $(daemon_state). Its last log lines:"
+    docker logs --tail 20 "$DAEMON" 2>&1
+    return 1
+}
+
+first_command() {
+    if have curl; then
+        cat <<END
+  curl -s $(api_url)/execute -H "Authorization: Bearer \$(cat secrets/code-executor-admin.key)" \\
+       -H 'Content-Type: application/json' -d '{"code": "console.log(2 + 2)"}'
+END
+    else
+        say "  echo 'console.log(2 + 2)' | CODE_EXECUTOR_URL=$(api_url) .venv/bin/code-executor run -"
+    fi
+}
+
+main() {
+    lock_the_tree
+    require_readable_roles
+    ensure_keys
+    require_port
+    step "starting the daemon" compose.log "The engine's own message is above; 'make doctor' checks the parts." \
+        "$ROOT/scripts/compose.sh" up -d --remove-orphans
+    step "waiting until it is ready" ready.log "The cause is in the lines above; 'make doctor' checks the parts." \
+        wait_until_ready
+    say
+    say "ready at $(api_url). Try:"
+    first_command
+}
+
+main
