@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import structlog
 from aiohttp import web
@@ -21,12 +22,15 @@ from orchestrator.adapters.docker_engine import DockerEngine
 from orchestrator.adapters.journal import SqliteJournal
 from orchestrator.adapters.lockdown import Identity, Policy
 from orchestrator.adapters.metrics import Metrics
+from orchestrator.adapters.relay import Accept
 from orchestrator.adapters.tokens import O200kTokenCounter
-from orchestrator.domain.errors import OrchestratorError
+from orchestrator.catalog.catalog import Catalog
+from orchestrator.domain.errors import OrchestratorError, ToolUnavailable
 from orchestrator.domain.execution import Execution, ExecutionResult
 from orchestrator.faces.auth import Authenticator
 from orchestrator.faces.http.app import build_app
 from orchestrator.faces.http.context import Api, ApiLimits
+from orchestrator.gateway.gateway import Gateway
 from orchestrator.service.admission import Admission
 from orchestrator.service.executor import Executor
 from orchestrator.service.readiness import Readiness
@@ -39,6 +43,17 @@ log = structlog.get_logger()
 
 SPARE_ENGINE_CALLS = 8
 STRAY_AFTER_SECONDS = 60.0
+
+
+class NoUpstreams:
+    def tools(self) -> dict[str, Any]:
+        return {}
+
+    def statuses(self) -> list[Any]:
+        return []
+
+    async def call(self, server: str, tool: str, arguments: Any, timeout_seconds: float) -> Any:
+        raise ToolUnavailable("There are no upstream servers.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,17 +84,21 @@ async def running_daemon(settings: Settings) -> AsyncIterator[Daemon]:
     async with AsyncExitStack() as undo:
         journal = SqliteJournal(settings.journal_file, max_executions=settings.journal_max_executions)
         undo.push_async_callback(journal.close)
-        engine = build_engine(settings, instance_id(settings.instance_file))
+        access = AccessFiles(settings.roles_file, settings.keys_dir)
+        upstreams = NoUpstreams()
+        catalog = Catalog(upstreams)
+        gateway = Gateway(catalog, upstreams, access, settings.gateway_limits)
+        undo.push_async_callback(gateway.shut_down)
+        engine = build_engine(settings, instance_id(settings.instance_file), gateway.accept)
         undo.push_async_callback(engine.close)
         slots = Slots(engine)
         undo.push_async_callback(slots.retire_all)
         sandboxes = Sandboxes(engine, slots)
         undo.push_async_callback(sandboxes.all_destroyed)
 
-        access = AccessFiles(settings.roles_file, settings.keys_dir)
         admission = Admission(max_running=settings.max_running, max_waiting=settings.max_waiting)
         metrics = Metrics(_gauges(admission, sandboxes))
-        executor = Executor(admission, sandboxes, journal, on_finished=_observer(metrics))
+        executor = Executor(admission, sandboxes, gateway, journal, on_finished=_observer(metrics))
         readiness = Readiness(engine, journal)
         reaper = Reaper(engine, lambda: sandboxes.ids | slots.ids, stray_after_seconds=STRAY_AFTER_SECONDS)
         await _recover(journal)
@@ -95,7 +114,11 @@ async def running_daemon(settings: Settings) -> AsyncIterator[Daemon]:
         yield Daemon(port, executor, readiness, reaper)
 
 
-def build_engine(settings: Settings, owner: str) -> DockerEngine:
+def refuse_connections(slot_id: str) -> asyncio.Protocol:
+    return asyncio.Protocol()
+
+
+def build_engine(settings: Settings, owner: str, accept: Accept = refuse_connections) -> DockerEngine:
     policy = Policy(
         image=settings.runner_image,
         network=settings.network,
@@ -103,7 +126,13 @@ def build_engine(settings: Settings, owner: str) -> DockerEngine:
         runtime=settings.runtime,
     )
     identity = Identity(owner=owner, epoch=secrets.token_hex(8))
-    return DockerEngine(settings.docker_host, policy, identity, max_calls=2 * settings.max_running + SPARE_ENGINE_CALLS)
+    return DockerEngine(
+        settings.docker_host,
+        policy,
+        identity,
+        accept=accept,
+        max_calls=2 * settings.max_running + SPARE_ENGINE_CALLS,
+    )
 
 
 def instance_id(file: Path) -> str:

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import AliasChoices, Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from orchestrator.domain.execution import Limits
+from orchestrator.domain.execution import GatewayLimits, Limits
 
 PREFIX = "CODE_EXECUTOR_"
 MIB = 1024 * 1024
@@ -56,13 +56,17 @@ class Settings(BaseSettings):
     max_code_bytes: int = Field(MIB, ge=1024, le=4 * MIB, description="Largest program, in UTF-8.")
     max_running: int = Field(8, ge=1, le=256, description="Executions that run at once.")
     max_waiting: int = Field(64, ge=0, le=10_000, description="Executions that wait; more are refused.")
+    max_tool_calls: int = Field(1000, ge=0, description="Tool calls of one execution.")
+    max_concurrent_tool_calls: int = Field(50, ge=1, le=1000, description="Tool calls of one execution at once.")
+    max_tool_request_bytes: int = Field(4 * MIB, ge=1024, description="Largest arguments of a tool call.")
+    max_tool_result_bytes: int = Field(16 * MIB, ge=1024, description="Largest result of a tool call.")
+    max_tool_total_bytes: int = Field(256 * MIB, ge=1024, description="All arguments and results of one execution.")
+    tool_timeout_seconds: float = Field(120, gt=0, description="Time for one tool call.")
     journal_max_executions: int = Field(
         10_000, ge=1, description="Executions that the journal remembers, with their output."
     )
     heartbeat_seconds: float = Field(10, gt=0, description="Longest silence in an event stream before a heartbeat.")
-    check_seconds: float = Field(
-        5, gt=0, description="Time between looks at the engine, the key files and stray containers."
-    )
+    check_seconds: float = Field(5, gt=0, description="Time between looks at the engine and for stray containers.")
     shutdown_grace_seconds: float = Field(
         20, ge=0, description="Time that running programs get to finish when the daemon stops."
     )
@@ -70,7 +74,9 @@ class Settings(BaseSettings):
     log_format: Literal["json", "console"] = Field("json", description="Form of the log lines.")
 
     url: str = Field("http://127.0.0.1:9091", description="Where the command line finds the daemon.")
-    key: SecretStr | None = Field(None, description="Key of the command line; else the admin's key file is read.")
+    key: SecretStr | None = Field(
+        None, description="Key of the command line; else the first key file that it can read."
+    )
 
     @property
     def journal_file(self) -> Path:
@@ -80,9 +86,20 @@ class Settings(BaseSettings):
     def instance_file(self) -> Path:
         return self.data_dir.expanduser() / "instance-id"
 
+    @property
+    def gateway_limits(self) -> GatewayLimits:
+        return GatewayLimits(
+            max_calls=self.max_tool_calls,
+            max_concurrent_calls=self.max_concurrent_tool_calls,
+            max_request_bytes=self.max_tool_request_bytes,
+            max_result_bytes=self.max_tool_result_bytes,
+            max_total_bytes=self.max_tool_total_bytes,
+            call_timeout_seconds=self.tool_timeout_seconds,
+        )
+
     def limits(self, timeout_seconds: float | None) -> Limits:
         return Limits(
-            timeout_seconds=timeout_seconds if timeout_seconds is not None else self.default_timeout_seconds,
+            timeout_seconds=timeout_seconds or min(self.default_timeout_seconds, self.max_timeout_seconds),
             max_output_bytes=self.max_output_bytes,
             memory_bytes=self.memory_bytes,
             cpus=self.cpus,

@@ -22,10 +22,21 @@ class RolesFileInvalid(Exception):
     """The message names the file, the line where it can be told, and what is wrong."""
 
 
+ToolPattern = Annotated[str, StringConstraints(pattern=r"^[^/\s]+/[^/\s]+$")]
+
+
+class ToolRules(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    allow: list[ToolPattern] = Field(default_factory=list)
+    deny: list[ToolPattern] = Field(default_factory=list)
+
+
 class RoleEntry(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     servers: list[ServerName]
+    tools: ToolRules = Field(default_factory=ToolRules)
     sees_all_executions: bool = Field(False, alias="seesAllExecutions")
     keys: list[Name] = Field(default_factory=list)
 
@@ -86,7 +97,13 @@ def read_roles(roles_file: Path) -> RolesDocument:
 
 
 def _role(name: str, entry: RoleEntry) -> Role:
-    return Role(name, frozenset(entry.servers), entry.sees_all_executions)
+    return Role(
+        name,
+        frozenset(entry.servers),
+        allowed_tools=tuple(entry.tools.allow),
+        denied_tools=tuple(entry.tools.deny),
+        sees_all_executions=entry.sees_all_executions,
+    )
 
 
 def _roles_by_key(roles_file: Path, document: RolesDocument) -> dict[str, str]:

@@ -21,6 +21,7 @@ from orchestrator.adapters import lockdown
 from orchestrator.adapters.docker_sandbox import DockerContainer, DockerSandbox, DockerSlot
 from orchestrator.adapters.leashed_process import LeashedProcess
 from orchestrator.adapters.lockdown import Identity, Policy
+from orchestrator.adapters.relay import Accept
 from orchestrator.domain.errors import (
     EngineUnavailable,
     LockdownMismatch,
@@ -49,10 +50,11 @@ _when_unreachable = tenacity.retry(
 
 
 class DockerEngine:
-    def __init__(self, docker_host: str, policy: Policy, identity: Identity, *, max_calls: int) -> None:
+    def __init__(self, docker_host: str, policy: Policy, identity: Identity, *, accept: Accept, max_calls: int) -> None:
         self._docker_host = docker_host
         self._policy = policy
         self._identity = identity
+        self._accept = accept
         self._max_calls = max_calls
         self._threads = ThreadPoolExecutor(max_calls, thread_name_prefix="docker")
         self._client: docker.APIClient | None = None
@@ -65,12 +67,20 @@ class DockerEngine:
 
     async def create_slot(self) -> DockerSlot:
         config = lockdown.slot_config(self._policy, self._identity)
-        return await self._start(config, DockerSlot)
+
+        def slot(container_id: str, process: LeashedProcess) -> DockerSlot:
+            return DockerSlot(container_id, process, self.remove, self._accept)
+
+        return await self._start(config, slot)
 
     async def create_sandbox(self, spec: SandboxSpec, slot: Any) -> DockerSandbox:
         deadline = time.time() + spec.lifetime_seconds
         config = lockdown.sandbox_config(spec, slot.id, self._policy, self._identity, deadline)
-        return await self._start(config, DockerSandbox)
+
+        def sandbox(container_id: str, process: LeashedProcess) -> DockerSandbox:
+            return DockerSandbox(container_id, process, self.remove)
+
+        return await self._start(config, sandbox)
 
     async def list_owned(self) -> Sequence[OwnedContainer]:
         label = f"{lockdown.LABEL_OWNER}={self._identity.owner}"
@@ -120,13 +130,13 @@ class DockerEngine:
             self._client.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    async def _start(self, config: Mapping[str, Any], kind: type[C]) -> C:
+    async def _start(self, config: Mapping[str, Any], adopt: Callable[[str, LeashedProcess], C]) -> C:
         container_id = await self._create(config)
         try:
             await self._verify(container_id, config)
             attached = await self._call(lambda api: _attach(api, container_id))
             process = await LeashedProcess.adopt(attached)
-            container = kind(container_id, process, self.remove)
+            container = adopt(container_id, process)
             await self._call(lambda api: api.start(container_id))
             async with asyncio.timeout(READY_TIMEOUT_SECONDS):
                 await container.until_ready()

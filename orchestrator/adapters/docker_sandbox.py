@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from orchestrator.adapters.frames import Frame, FrameKind, FramingBroken, encode_request
 from orchestrator.adapters.leashed_process import LeashedProcess
+from orchestrator.adapters.relay import Accept, Relay
 from orchestrator.domain.errors import SandboxFault
 from orchestrator.domain.execution import Ending, Outcome, Stream, Usage
 from orchestrator.domain.sandbox import Program
@@ -17,6 +18,7 @@ T = TypeVar("T")
 
 Remove = Callable[[str], Awaitable[None]]
 
+_RELAYED = (FrameKind.OPENED, FrameKind.BYTES, FrameKind.WINDOW, FrameKind.FINISHED)
 _STREAMS = {FrameKind.STDOUT: Stream.STDOUT, FrameKind.STDERR: Stream.STDERR}
 
 
@@ -58,7 +60,25 @@ class DockerContainer:
 
 
 class DockerSlot(DockerContainer):
-    pass
+    """Also carries the sandbox's connections to the gateway."""
+
+    def __init__(self, container_id: str, process: LeashedProcess, remove: Remove, accept: Accept) -> None:
+        self._relay = Relay(container_id, process.send, accept)
+        super().__init__(container_id, process, remove)
+
+    def disconnect(self) -> None:
+        """Ends what the last sandbox left open."""
+        self._relay.abort_all()
+
+    def _take(self, frame: Frame) -> None:
+        if frame.kind in _RELAYED:
+            self._relay.take(frame)
+        else:
+            super()._take(frame)
+
+    def _end(self) -> None:
+        self._relay.lose_all()
+        super()._end()
 
 
 class DockerSandbox(DockerContainer):

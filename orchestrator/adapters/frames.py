@@ -1,7 +1,8 @@
 """The two framings between the daemon and a runner, decoded piece by piece.
 
 The engine multiplexes stdout and stderr of a container into one stream (8-byte headers); inside the container's
-stdout the supervisor writes its own frames (kind, length, payload), which the program cannot forge.
+stdout the supervisor writes its own frames (kind, length, payload), which the program cannot forge. A slot writes
+frames of the same form for the connections that it relays.
 """
 
 from __future__ import annotations
@@ -29,6 +30,10 @@ class FrameKind(Enum):
     STDERR = b"E"
     DONE = b"D"
     FAULT = b"X"
+    OPENED = b"C"
+    BYTES = b"B"
+    WINDOW = b"W"
+    FINISHED = b"F"
 
 
 @dataclass(frozen=True, slots=True)

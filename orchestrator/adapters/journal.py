@@ -27,6 +27,7 @@ from orchestrator.domain.execution import (
     Timings,
     Usage,
 )
+from orchestrator.domain.ledger import CallOutcome, ToolCall
 
 R = TypeVar("R")
 
@@ -54,7 +55,8 @@ CREATE TABLE IF NOT EXISTS executions (
     stderr_bytes INTEGER NOT NULL DEFAULT 0,
     limits       TEXT,
     timings      TEXT,
-    usage        TEXT
+    usage        TEXT,
+    tool_calls   TEXT
 ) STRICT;
 CREATE INDEX IF NOT EXISTS executions_by_caller ON executions (caller, sequence);
 CREATE INDEX IF NOT EXISTS executions_open ON executions (state) WHERE state IN ('queued', 'running');
@@ -216,7 +218,7 @@ def _finish(database: sqlite3.Connection, result: ExecutionResult) -> None:
     try:
         database.execute(
             "UPDATE executions SET state = ?, finished_at = ?, outcome = ?, exit_code = ?, signal = ?, error_code = ?,"
-            " detail = ?, stdout_bytes = ?, stderr_bytes = ?, timings = ?, usage = ? WHERE id = ?",
+            " detail = ?, stdout_bytes = ?, stderr_bytes = ?, timings = ?, usage = ?, tool_calls = ? WHERE id = ?",
             (
                 State.FINISHED,
                 result.finished_at,
@@ -229,6 +231,7 @@ def _finish(database: sqlite3.Connection, result: ExecutionResult) -> None:
                 len(result.stderr),
                 json.dumps(asdict(result.timings)),
                 json.dumps(asdict(ending.usage)),
+                json.dumps([asdict(call) for call in result.tool_calls]),
                 result.execution_id,
             ),
         )
@@ -253,4 +256,9 @@ def _record(row: sqlite3.Row) -> ExecutionRecord:
     fields["limits"] = Limits(**json.loads(row["limits"])) if row["limits"] else None
     fields["timings"] = Timings(**json.loads(row["timings"])) if row["timings"] else None
     fields["usage"] = Usage(**json.loads(row["usage"])) if row["usage"] else None
+    fields["tool_calls"] = tuple(_tool_call(call) for call in json.loads(row["tool_calls"] or "[]"))
     return ExecutionRecord(**fields)
+
+
+def _tool_call(fields: dict[str, Any]) -> ToolCall:
+    return ToolCall(**{**fields, "outcome": CallOutcome(fields["outcome"])})

@@ -25,6 +25,7 @@ ENVIRONMENT = ("PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8")
 PYTHON = ("/usr/bin/python3", "-I", "-S", "-B")
 SUPERVISOR = "/opt/runner/supervisor.py"
 SLOT_KEEPER = "/opt/runner/slot.py"
+GATEWAY_PORT = 9092
 SLOT_MEMORY_BYTES = 64 * 1024 * 1024
 SLOT_PROCESSES = 8
 
@@ -116,7 +117,7 @@ def sandbox_config(
 def slot_config(policy: Policy, identity: Identity) -> dict[str, Any]:
     """A slot runs only our own program, which closes its network and then drops its one capability."""
     return {
-        **_attached_process(policy.image, [*PYTHON, SLOT_KEEPER], "0:0"),
+        **_attached_process(policy.image, [*PYTHON, SLOT_KEEPER, str(GATEWAY_PORT)], "0:0"),
         "Hostname": "sandbox",
         "Labels": identity.labels(Kind.SLOT, "", 0),
         "HostConfig": {

@@ -5,19 +5,49 @@ from __future__ import annotations
 import hmac
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from hashlib import sha256
 
 ANY_SERVER = "*"
 
 
 @dataclass(frozen=True, slots=True)
+class Decision:
+    allowed: bool
+    rule: str
+
+
+@dataclass(frozen=True, slots=True)
 class Role:
     name: str
     servers: frozenset[str]
+    allowed_tools: tuple[str, ...] = ()
+    denied_tools: tuple[str, ...] = ()
     sees_all_executions: bool = False
 
-    def may_use(self, server: str) -> bool:
+    def decide(self, server: str, tool: str) -> Decision:
+        """The one resolver: what is listed, searched, wrapped and called all ask here. Names are compared exactly."""
+        path = f"{server}/{tool}"
+        if not self.sees_server(server):
+            return Decision(False, f"servers of role {self.name} do not include {server}")
+        for pattern in self.denied_tools:
+            if fnmatchcase(path, pattern):
+                return Decision(False, f"tools.deny of role {self.name} has {pattern}")
+        if not self.allowed_tools:
+            return Decision(True, f"servers of role {self.name} include {self._matching(server)}")
+        for pattern in self.allowed_tools:
+            if fnmatchcase(path, pattern):
+                return Decision(True, f"tools.allow of role {self.name} has {pattern}")
+        return Decision(False, f"tools.allow of role {self.name} has nothing for {path}")
+
+    def may_call(self, server: str, tool: str) -> bool:
+        return self.decide(server, tool).allowed
+
+    def sees_server(self, server: str) -> bool:
         return ANY_SERVER in self.servers or server in self.servers
+
+    def _matching(self, server: str) -> str:
+        return server if server in self.servers else ANY_SERVER
 
 
 @dataclass(frozen=True, slots=True)

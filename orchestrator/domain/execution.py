@@ -7,6 +7,7 @@ from enum import StrEnum
 from hashlib import sha256
 
 from orchestrator.domain.access import Caller
+from orchestrator.domain.ledger import ToolCall
 
 
 class Language(StrEnum):
@@ -46,6 +47,18 @@ class Limits:
     max_processes: int
     workspace_bytes: int
     scratch_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayLimits:
+    """What one execution may do through the gateway."""
+
+    max_calls: int
+    max_concurrent_calls: int
+    max_request_bytes: int
+    max_result_bytes: int
+    max_total_bytes: int
+    call_timeout_seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +128,7 @@ class ExecutionResult:
     limits: Limits
     timings: Timings
     finished_at: float
+    tool_calls: tuple[ToolCall, ...] = ()
 
     @property
     def outcome(self) -> Outcome:
@@ -160,6 +174,7 @@ class ExecutionRecord:
     limits: Limits | None = None
     timings: Timings | None = None
     usage: Usage | None = None
+    tool_calls: tuple[ToolCall, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

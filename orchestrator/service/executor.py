@@ -33,9 +33,9 @@ from orchestrator.domain.execution import (
 )
 from orchestrator.domain.sandbox import Program, SandboxSpec
 from orchestrator.service.admission import Admission, Ticket
-from orchestrator.service.ports import Journal
+from orchestrator.service.ports import Gateway, Journal
 from orchestrator.service.running import RunningExecution
-from orchestrator.service.sandboxes import Sandboxes
+from orchestrator.service.sandboxes import Lease, Sandboxes
 
 log = structlog.get_logger()
 
@@ -70,11 +70,13 @@ class Executor:
         self,
         admission: Admission,
         sandboxes: Sandboxes,
+        gateway: Gateway,
         journal: Journal,
         on_finished: OnFinished = lambda execution, result: None,
     ) -> None:
         self._admission = admission
         self._sandboxes = sandboxes
+        self._gateway = gateway
         self._journal = journal
         self._on_finished = on_finished
         self._running: dict[str, RunningExecution] = {}
@@ -143,6 +145,7 @@ class Executor:
             limits=execution.limits,
             timings=stopwatch.timings(),
             finished_at=time.time(),
+            tool_calls=running.tool_calls,
         )
         await self._record(result)
         del self._running[execution.id]
@@ -166,15 +169,25 @@ class Executor:
             stopwatch.lap()
             await self._journal.mark_running(execution.id)
             running.state = State.RUNNING
-            async with self._sandboxes.lease(_spec(execution)) as sandbox:
+            async with self._sandboxes.lease(_spec(execution)) as lease:
                 stopwatch.lap()
                 try:
-                    async with asyncio.timeout(execution.limits.timeout_seconds + BACKUP_KILL_SECONDS):
-                        return await sandbox.run(Program(execution.code, execution.limits), running.receive)
-                except TimeoutError:
-                    return Ending(Outcome.TIMED_OUT)
+                    return await self._run_granted(running, lease)
                 finally:
                     stopwatch.lap()
+
+    async def _run_granted(self, running: RunningExecution, lease: Lease) -> Ending:
+        execution = running.execution
+        grant = self._gateway.open(execution.caller, execution.id, lease.slot.id, running.note_call)
+        program = Program(execution.code, execution.limits, grant.environment)
+        try:
+            async with asyncio.timeout(execution.limits.timeout_seconds + BACKUP_KILL_SECONDS):
+                return await lease.sandbox.run(program, running.receive)
+        except TimeoutError:
+            return Ending(Outcome.TIMED_OUT)
+        finally:
+            running.tool_calls = grant.calls()  # before the revocation: what was in flight is told as such
+            grant.revoke()
 
     async def _record(self, result: ExecutionResult) -> None:
         try:

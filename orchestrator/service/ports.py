@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from orchestrator.domain.access import AccessBook
+from orchestrator.domain.access import AccessBook, Caller
 from orchestrator.domain.execution import (
     Ending,
     Execution,
@@ -15,6 +15,7 @@ from orchestrator.domain.execution import (
     Refusal,
     Stream,
 )
+from orchestrator.domain.ledger import ToolCall
 from orchestrator.domain.sandbox import OwnedContainer, Program, SandboxSpec
 
 Receive = Callable[[Stream, bytes], None]
@@ -28,6 +29,9 @@ class Slot(Protocol):
 
     @property
     def alive(self) -> bool: ...
+
+    def disconnect(self) -> None:
+        """End what the last sandbox left open."""
 
     async def destroy(self) -> None: ...
 
@@ -81,6 +85,23 @@ class Journal(Protocol):
     async def output(self, execution_id: str, stream: Stream, start: int, length: int) -> Page | None: ...
 
     async def check(self) -> None: ...
+
+
+class Grant(Protocol):
+    """What lets a running program call tools, and what it did with it."""
+
+    @property
+    def environment(self) -> Mapping[str, str]: ...
+
+    def calls(self) -> tuple[ToolCall, ...]: ...
+
+    def revoke(self) -> None: ...
+
+
+class Gateway(Protocol):
+    """The only thing that a sandbox can reach."""
+
+    def open(self, caller: Caller, execution_id: str, slot_id: str, notify: Callable[[ToolCall], None]) -> Grant: ...
 
 
 class Access(Protocol):

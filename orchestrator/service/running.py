@@ -7,12 +7,16 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 from orchestrator.domain.execution import Execution, ExecutionResult, State, Stream
+from orchestrator.domain.ledger import ToolCall
 
 
 @dataclass(frozen=True, slots=True)
 class OutputChunk:
     stream: Stream
     data: bytes
+
+
+Happening = OutputChunk | ToolCall
 
 
 class RunningExecution:
@@ -22,7 +26,8 @@ class RunningExecution:
         self.execution = execution
         self.state = State.QUEUED
         self.cancelled = asyncio.Event()
-        self._chunks: list[OutputChunk] = []
+        self.tool_calls: tuple[ToolCall, ...] = ()
+        self._happenings: list[Happening] = []
         self._watchers: list[asyncio.Future[None]] = []
         self._result: asyncio.Future[ExecutionResult] = asyncio.get_running_loop().create_future()
 
@@ -31,11 +36,14 @@ class RunningExecution:
         return self._result.done()
 
     def receive(self, stream: Stream, data: bytes) -> None:
-        self._chunks.append(OutputChunk(stream, data))
-        self._wake_watchers()
+        self._note(OutputChunk(stream, data))
+
+    def note_call(self, call: ToolCall) -> None:
+        self._note(call)
 
     def output(self, stream: Stream) -> bytes:
-        return b"".join(chunk.data for chunk in self._chunks if chunk.stream is stream)
+        chunks = (item for item in self._happenings if isinstance(item, OutputChunk))
+        return b"".join(chunk.data for chunk in chunks if chunk.stream is stream)
 
     def cancel(self) -> None:
         self.cancelled.set()
@@ -47,12 +55,12 @@ class RunningExecution:
     async def result(self) -> ExecutionResult:
         return await asyncio.shield(self._result)
 
-    async def chunks(self, heartbeat_seconds: float) -> AsyncIterator[OutputChunk | None]:
-        """Everything printed, from the beginning, as it comes; None when nothing came for a heartbeat."""
+    async def happenings(self, heartbeat_seconds: float) -> AsyncIterator[Happening | None]:
+        """Everything printed and called, from the beginning, as it comes; None when nothing came for a heartbeat."""
         seen = 0
         while True:
-            while seen < len(self._chunks):
-                yield self._chunks[seen]
+            while seen < len(self._happenings):
+                yield self._happenings[seen]
                 seen += 1
             if self.finished:
                 return
@@ -69,6 +77,10 @@ class RunningExecution:
             await watcher
         finally:
             self._watchers.remove(watcher)
+
+    def _note(self, happening: Happening) -> None:
+        self._happenings.append(happening)
+        self._wake_watchers()
 
     def _wake_watchers(self) -> None:
         for watcher in self._watchers:

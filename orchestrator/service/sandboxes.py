@@ -35,10 +35,10 @@ class Sandboxes:
         return frozenset(self._alive)
 
     @asynccontextmanager
-    async def lease(self, spec: SandboxSpec) -> AsyncIterator[Sandbox]:
+    async def lease(self, spec: SandboxSpec) -> AsyncIterator[Lease]:
         lease = await self._start_or_abandon(spec)
         try:
-            yield lease.sandbox
+            yield lease
         finally:
             self._do_in_background(self._destroy(lease))
 

@@ -32,6 +32,7 @@ class Slots:
         return slot
 
     def give_back(self, slot: Slot) -> None:
+        slot.disconnect()
         if slot.id in self._all:
             self._free.append(slot)
 

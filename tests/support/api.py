@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -70,4 +70,11 @@ async def until(condition: Callable[[], Any], *, seconds: float = 10) -> None:
     """A bounded wait for what only polling can see."""
     async with asyncio.timeout(seconds):
         while not condition():
+            await asyncio.sleep(0.02)
+
+
+async def eventually(condition: Callable[[], Awaitable[Any]], *, seconds: float = 10) -> None:
+    """The same for what has to be asked."""
+    async with asyncio.timeout(seconds):
+        while not await condition():
             await asyncio.sleep(0.02)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
 from functools import lru_cache
 from typing import Any
@@ -37,3 +38,14 @@ def containers_of(owner: str) -> list[Any]:
 def remove_network(name: str) -> None:
     with suppress(docker.errors.NotFound):
         engine().networks.get(name).remove()
+
+
+def creations_of(execution_id: str, since: float) -> list[str]:
+    """Ids of every container that was ever made for an execution, also of those that are gone."""
+    events = engine().api.events(
+        since=f"{since:.9f}",
+        until=f"{time.time():.9f}",
+        filters={"event": "create", "label": f"{LABEL}.execution={execution_id}"},
+        decode=True,
+    )
+    return [event["id"] for event in events]

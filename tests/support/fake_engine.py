@@ -30,6 +30,9 @@ class FakeContainer:
     alive: bool = True
     destructions: int = 0
 
+    def disconnect(self) -> None:
+        pass
+
     async def destroy(self) -> None:
         self.destructions += 1
         await self.engine.remove(self.id)

@@ -11,6 +11,7 @@ from orchestrator.service.sandboxes import Sandboxes
 from orchestrator.service.slots import Slots
 from tests.support.api import until
 from tests.support.fake_engine import EXIT_3, FOREVER, HELLO, FakeEngine
+from tests.support.fake_gateway import FakeGateway
 from tests.support.fake_journal import FakeJournal
 from tests.support.samples import ADMIN, DEVELOPER, OTHER_DEVELOPER, limits
 
@@ -22,7 +23,8 @@ class Service:
         self.slots = Slots(self.engine)
         self.sandboxes = Sandboxes(self.engine, self.slots)
         self.admission = Admission(max_running=max_running, max_waiting=max_waiting)
-        self.executor = Executor(self.admission, self.sandboxes, self.journal)
+        self.gateway = FakeGateway()
+        self.executor = Executor(self.admission, self.sandboxes, self.gateway, self.journal)
 
     async def start(self, code, caller=DEVELOPER, timeout_seconds=5):
         return await self.executor.start(caller, Language.PYTHON, code, limits(timeout_seconds), new_execution_id())
@@ -38,6 +40,7 @@ async def service():
     await service.executor.drain(0)
     await service.sandboxes.all_destroyed()
     assert not service.engine.sandboxes
+    assert not any(grant.open for grant in service.gateway.grants)
 
 
 async def test_a_program_runs_once_in_its_own_sandbox_which_is_destroyed(service):
@@ -183,13 +186,13 @@ async def test_a_sandbox_that_cannot_be_removed_takes_its_slot_out_of_use(servic
 async def test_a_late_watcher_sees_everything_from_the_beginning(service):
     running = await service.start(EXIT_3)
     await running.result()
-    seen = [chunk.data async for chunk in running.chunks(heartbeat_seconds=1)]
+    seen = [chunk.data async for chunk in running.happenings(heartbeat_seconds=1)]
     assert seen == [b"out\n", b"err\n"]
 
 
 async def test_a_silent_program_gives_heartbeats(service):
     running = await service.start(FOREVER)
-    chunks = running.chunks(heartbeat_seconds=0.01)
+    chunks = running.happenings(heartbeat_seconds=0.01)
     assert (await anext(chunks)).data == b"begun\n"
     assert await anext(chunks) is None
     await chunks.aclose()

@@ -18,10 +18,11 @@ from orchestrator.domain.errors import (
     UnsupportedContentType,
 )
 from orchestrator.domain.execution import ExecutionResult, Outcome, Stream
+from orchestrator.domain.ledger import ToolCall
 from orchestrator.faces.http.context import API, CALLER, Api
 from orchestrator.faces.http.events import EventStream
 from orchestrator.faces.http.problems import EXECUTION_ID, STATUS_OF_CODE, problem_of
-from orchestrator.faces.http.rendering import reply
+from orchestrator.faces.http.rendering import reply, tool_call
 from orchestrator.faces.http.schemas import ExecuteRequest
 from orchestrator.service.executor import new_execution_id
 from orchestrator.service.running import RunningExecution
@@ -59,11 +60,13 @@ async def _stream(request: web.Request, running: RunningExecution) -> web.Stream
     events = await EventStream.open(request)
     await events.send("started", {"executionId": running.execution.id})
     decoders = {stream: codecs.getincrementaldecoder("utf-8")("replace") for stream in Stream}
-    async for chunk in running.chunks(api.limits.heartbeat_seconds):
-        if chunk is None:
+    async for happening in running.happenings(api.limits.heartbeat_seconds):
+        if happening is None:
             await events.send("heartbeat", {"executionId": running.execution.id, "state": running.state})
-        elif text := decoders[chunk.stream].decode(chunk.data):
-            await events.send(chunk.stream, {"text": text})
+        elif isinstance(happening, ToolCall):
+            await events.send_text("tool_call", tool_call(happening).model_dump_json(by_alias=True))
+        elif text := decoders[happening.stream].decode(happening.data):
+            await events.send(happening.stream, {"text": text})
     result = await running.result()
     for stream, decoder in decoders.items():
         if text := decoder.decode(b"", final=not result.truncated):

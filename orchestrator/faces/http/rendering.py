@@ -7,6 +7,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 
 from orchestrator.domain.execution import ExecutionRecord, ExecutionResult, Limits, Outcome, Page
+from orchestrator.domain.ledger import ToolCall
 from orchestrator.faces.http.context import TokenCounter
 from orchestrator.faces.http.schemas import (
     ExecutionDetail,
@@ -16,6 +17,7 @@ from orchestrator.faces.http.schemas import (
     LimitsBody,
     MetricsBody,
     OutputRange,
+    ToolCallBody,
 )
 
 
@@ -32,6 +34,7 @@ def reply(result: ExecutionResult, tokens: TokenCounter) -> ExecutionReply:
         output_bytes=len(result.stdout),
         limits=_limits(result.limits),
         metrics=_metrics(result, tokens.count(output)),
+        tool_calls=[tool_call(call) for call in result.tool_calls],
         error=_fault(result.ending.error_code, result.ending.detail),
     )
 
@@ -65,7 +68,12 @@ def detail(record: ExecutionRecord, stdout: Page, stderr: Page, offset: int) -> 
         output_range=_range(stdout, offset),
         stderr_range=_range(stderr, offset),
         limits=_limits(record.limits) if record.limits else None,
+        tool_calls=[tool_call(call) for call in record.tool_calls],
     )
+
+
+def tool_call(call: ToolCall) -> ToolCallBody:
+    return ToolCallBody.model_validate(asdict(call))
 
 
 def text(data: bytes, *, cut: bool) -> str:

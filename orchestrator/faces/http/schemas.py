@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from orchestrator.domain.execution import Language, Outcome, State
+from orchestrator.domain.ledger import CallOutcome
 
 
 class Body(BaseModel):
@@ -49,6 +50,17 @@ class FaultBody(Body):
     detail: str
 
 
+class ToolCallBody(Body):
+    server: str
+    tool: str
+    outcome: CallOutcome
+    started_ms: float = Field(description="Milliseconds from the program's start.")
+    duration_ms: float
+    request_bytes: int
+    result_bytes: int
+    detail: str | None
+
+
 class ExecutionReply(Body):
     execution_id: str
     outcome: Outcome
@@ -60,6 +72,7 @@ class ExecutionReply(Body):
     output_bytes: int
     limits: LimitsBody
     metrics: MetricsBody
+    tool_calls: list[ToolCallBody] = Field(description="Each tool call with its fate; never its values.")
     error: FaultBody | None = Field(None, description="Only with `sandbox_error`: what failed on our side.")
 
 
@@ -94,6 +107,7 @@ class ExecutionDetail(ExecutionSummary):
     output_range: OutputRange
     stderr_range: OutputRange
     limits: LimitsBody | None
+    tool_calls: list[ToolCallBody]
 
 
 class ExecutionList(Body):

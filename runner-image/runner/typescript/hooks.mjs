@@ -83,5 +83,14 @@ function defineCommonJsGlobals() {
   }
 }
 
+/** Its first use warns that it is experimental; only that warning is kept quiet, not the program's own. */
+function loadStripperQuietly() {
+  const { emitWarning } = process;
+  process.emitWarning = () => {};
+  stripTypeScriptTypes('');
+  process.emitWarning = emitWarning;
+}
+
+loadStripperQuietly();
 installHooks();
 defineCommonJsGlobals();

@@ -26,16 +26,11 @@ function writeSynchronously() {
 }
 
 /**
- * What a first use loads and compiles is loaded and compiled now, when nobody waits for it. Only the stripper's own
- * warning is kept quiet; warnings that the program causes are shown.
+ * What a first use loads and compiles is loaded and compiled now, when nobody waits for it. Enums and their like are
+ * left out: compiling that part of the stripper costs every start more than it saves the few programs that use them.
  */
 async function warmUp() {
-  const { emitWarning } = process;
-  process.emitWarning = () => {};
-  const { default: value } = await import('./warm-up/erasable.ts');
-  await import('./warm-up/transformed.ts');
-  process.emitWarning = emitWarning;
-  process.setSourceMapsEnabled(false);
+  const { default: value } = await import('./warm-up/ordinary.ts');
   process.stdout.write(format('%o', value).slice(0, 0));
   process.stderr.write(traceOf(new Error('warm-up')).slice(0, 0));
 }

@@ -1,0 +1,1 @@
+"""Upstream MCP servers: where they are, how they are spoken to, how each is kept alive."""

@@ -1,0 +1,104 @@
+"""Lines and server-sent events out of a byte stream, never holding more than a message may have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+_KEPT_OF_OVERSIZED = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Oversized:
+    """The two ends of what was too large to keep."""
+
+    head: bytes
+    tail: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    kind: str
+    data: bytes
+
+
+class LineSplitter:
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._line = bytearray()
+        self._searched = 0
+        self._head: bytes | None = None  # set while the rest of an oversized line is thrown away
+
+    def feed(self, chunk: bytes) -> Iterator[bytes | Oversized]:
+        self._line += chunk
+        while (end := self._line.find(b"\n", self._searched)) >= 0:
+            yield self._cut(end)
+        self._searched = len(self._line)
+        self._shed()
+
+    def _cut(self, end: int) -> bytes | Oversized:
+        line = bytes(self._line[:end])
+        del self._line[: end + 1]
+        self._searched = 0
+        head, self._head = self._head, None
+        if head is not None or len(line) > self._max_bytes:
+            return Oversized(head or line[:_KEPT_OF_OVERSIZED], line[-_KEPT_OF_OVERSIZED:])
+        return line
+
+    def _shed(self) -> None:
+        if self._head is None and len(self._line) > self._max_bytes:
+            self._head = bytes(self._line[:_KEPT_OF_OVERSIZED])
+        if self._head is not None:
+            del self._line[:-_KEPT_OF_OVERSIZED]
+            self._searched = len(self._line)
+
+
+class EventStreamDecoder:
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._lines = LineSplitter(max_bytes + len(b"data: "))
+        self._after_carriage_return = False
+        self._begin()
+
+    def _begin(self) -> None:
+        self._kind = "message"
+        self._data: list[bytes] = []
+        self._oversized: Oversized | None = None
+
+    def feed(self, chunk: bytes) -> Iterator[Event | Oversized]:
+        for line in self._lines.feed(self._with_one_line_ending(chunk)):
+            if isinstance(line, Oversized):
+                self._oversized = Oversized(line.head.removeprefix(b"data:").lstrip(), line.tail)
+            elif line:
+                self._field(line)
+            elif (event := self._finish()) is not None:
+                yield event
+
+    def _with_one_line_ending(self, chunk: bytes) -> bytes:
+        """Lines end in LF, CR LF or CR, and a chunk may end between the two."""
+        if self._after_carriage_return:
+            chunk = chunk.removeprefix(b"\n")
+        self._after_carriage_return = chunk.endswith(b"\r")
+        return chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in chunk else chunk
+
+    def _field(self, line: bytes) -> None:
+        name, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        if name == b"data":
+            self._data.append(value)
+            self._keep_within_the_limit()
+        elif name == b"event":
+            self._kind = value.decode("utf-8", "replace")
+
+    def _keep_within_the_limit(self) -> None:
+        if sum(map(len, self._data)) > self._max_bytes:
+            self._oversized = Oversized(self._data[0][:_KEPT_OF_OVERSIZED], self._data[-1][-_KEPT_OF_OVERSIZED:])
+        if self._oversized is not None:
+            self._data.clear()
+
+    def _finish(self) -> Event | Oversized | None:
+        kind, data, oversized = self._kind, self._data, self._oversized
+        self._begin()
+        if oversized is not None:
+            return oversized
+        return Event(kind, b"\n".join(data)) if data else None

@@ -1,0 +1,53 @@
+"""Every upstream server's tools as they were last listed, and what a role sees of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from orchestrator.catalog.search import Hit, SearchIndex
+from orchestrator.domain.access import Role
+from orchestrator.domain.tools import Tool
+from orchestrator.domain.upstream import UpstreamStatus
+
+
+class ToolSource(Protocol):
+    def tools(self) -> Mapping[str, tuple[Tool, ...]]: ...
+
+    def statuses(self) -> Sequence[UpstreamStatus]: ...
+
+
+class Catalog:
+    def __init__(self, source: ToolSource) -> None:
+        self._source = source
+        self._tools: dict[tuple[str, str], Tool] = {}
+        self._index = SearchIndex(())
+        self.version = 0
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Called when an upstream listed its tools anew."""
+        listed = {(tool.server, tool.name): tool for tools in self._source.tools().values() for tool in tools}
+        if listed == self._tools and self.version:
+            return
+        self._tools = listed
+        self._index = SearchIndex(tuple(listed.values()))
+        self.version += 1
+
+    def find(self, server: str, name: str) -> Tool | None:
+        return self._tools.get((server, name))
+
+    def visible(self, role: Role) -> tuple[Tool, ...]:
+        return tuple(tool for tool in self._tools.values() if role.may_call(tool.server, tool.name))
+
+    def search(self, role: Role, queries: Sequence[str], *, server: str | None, limit: int) -> list[Hit]:
+        def visible(tool: Tool) -> bool:
+            return role.may_call(tool.server, tool.name)
+
+        return self._index.search(queries, server=server, limit=limit, visible=visible)
+
+    def statuses(self, role: Role | None = None) -> list[UpstreamStatus]:
+        return [status for status in self._source.statuses() if role is None or role.sees_server(status.server)]
+
+    def tools_by_server(self) -> dict[str, int]:
+        return {server: len(tools) for server, tools in sorted(self._source.tools().items())}

@@ -1,0 +1,29 @@
+"""What an execution did: each tool call with its fate. Never the arguments or the results."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class CallOutcome(StrEnum):
+    DONE = "done"
+    TOOL_ERROR = "tool_error"
+    DENIED = "denied"
+    INVALID = "invalid"
+    UNAVAILABLE = "unavailable"
+    LIMITED = "limited"
+    IN_FLIGHT = "in_flight"
+    NEVER_SENT = "never_sent"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    server: str
+    tool: str
+    outcome: CallOutcome
+    started_ms: float
+    duration_ms: float
+    request_bytes: int
+    result_bytes: int
+    detail: str | None = None

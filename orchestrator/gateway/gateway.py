@@ -1,0 +1,205 @@
+"""Answers a sandbox's requests: POST /call, /search and /info, each with the execution's grant."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Protocol
+
+import structlog
+from aiohttp import web
+
+from orchestrator.catalog.catalog import Catalog
+from orchestrator.domain.access import AccessBook, Caller, Role
+from orchestrator.domain.errors import (
+    GrantInvalid,
+    InvalidArguments,
+    LimitExceeded,
+    OrchestratorError,
+    ToolDenied,
+    ToolNotFound,
+    ToolUnavailable,
+)
+from orchestrator.domain.execution import GatewayLimits
+from orchestrator.domain.ledger import CallOutcome
+from orchestrator.domain.upstream import CallResult
+from orchestrator.gateway.grants import Grant, Grants
+from orchestrator.gateway.ledger import LedgerEntry, Notify
+
+log = structlog.get_logger()
+
+LARGE_CHARACTERS = 256 * 1024
+
+STATUS_OF_CODE = {
+    GrantInvalid.code: 401,
+    ToolDenied.code: 403,
+    ToolNotFound.code: 404,
+    InvalidArguments.code: 422,
+    LimitExceeded.code: 429,
+    ToolUnavailable.code: 503,
+}
+OUTCOME_OF_CODE = {
+    GrantInvalid.code: CallOutcome.DENIED,
+    ToolDenied.code: CallOutcome.DENIED,
+    ToolNotFound.code: CallOutcome.INVALID,
+    InvalidArguments.code: CallOutcome.INVALID,
+    LimitExceeded.code: CallOutcome.LIMITED,
+    ToolUnavailable.code: CallOutcome.UNAVAILABLE,
+}
+
+Order = Mapping[str, Any]
+Answer = Callable[["Gateway", Grant, Order, int], Awaitable[str]]
+
+
+class Access(Protocol):
+    @property
+    def book(self) -> AccessBook: ...
+
+
+class Upstreams(Protocol):
+    async def call(
+        self, server: str, tool: str, arguments: Mapping[str, Any], timeout_seconds: float
+    ) -> CallResult: ...
+
+
+class Gateway:
+    def __init__(self, catalog: Catalog, upstreams: Upstreams, access: Access, limits: GatewayLimits) -> None:
+        self._catalog = catalog
+        self._upstreams = upstreams
+        self._access = access
+        self._limits = limits
+        self._grants = Grants(limits)
+        self._server: web.Server | None = None
+        self.denied = 0
+
+    def accept(self, slot_id: str) -> asyncio.Protocol:
+        """A protocol for one connection that the slot relays."""
+        if self._server is None:
+            self._server = web.Server(self._respond, access_log=None, keepalive_timeout=600)
+        return self._server()
+
+    def open(self, caller: Caller, execution_id: str, slot_id: str, notify: Notify) -> Grant:
+        return self._grants.issue(caller, execution_id, slot_id, notify)
+
+    def drop_grants_of_lost_keys(self) -> None:
+        known = frozenset(known.key_name for known in self._access.book.key_hashes)
+        if lost := self._grants.revoke_unless(known):
+            log.warning("grants.revoked", executions=lost)
+
+    async def shut_down(self) -> None:
+        if self._server is not None:
+            await self._server.shutdown(timeout=1)
+
+    async def _respond(self, request: web.BaseRequest) -> web.Response:
+        try:
+            return await self._answer(request)
+        except OrchestratorError as error:
+            return _refusal(STATUS_OF_CODE.get(error.code, 500), error)
+        except Exception:
+            log.exception("gateway.crashed", path=request.path)
+            return _refusal(500, OrchestratorError("The gateway failed."))
+
+    async def _answer(self, request: web.BaseRequest) -> web.Response:
+        grant = self._granted(request)
+        answer = ANSWERS.get((request.method, request.path))
+        if answer is None:
+            raise ToolNotFound("The gateway has POST /call, /search and /info.")
+        body = await self._read(request)
+        text = await grant.within(answer(self, grant, _parsed(body), len(body)))
+        return web.Response(text=text, content_type="application/json")
+
+    def _granted(self, request: web.BaseRequest) -> Grant:
+        scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+        slot_id = request.transport.get_extra_info("slot_id") if request.transport else None
+        if scheme.lower() != "bearer" or slot_id is None:
+            raise GrantInvalid("The request carries no grant.")
+        return self._grants.find(token.strip(), slot_id)
+
+    async def _read(self, request: web.BaseRequest) -> bytes:
+        body = bytearray()
+        async for piece in request.content.iter_any():
+            body += piece
+            if len(body) > self._limits.max_request_bytes:
+                raise LimitExceeded(f"A request may have {self._limits.max_request_bytes} bytes.")
+        return bytes(body)
+
+    async def call(self, grant: Grant, order: Order, size: int) -> str:
+        server, tool, arguments = _named(order, "server"), _named(order, "tool"), order.get("arguments", {})
+        entry = grant.ledger.begin(server, tool, size)
+        try:
+            return await self._forward(grant, entry, server, tool, arguments, size)
+        except OrchestratorError as error:
+            outcome = OUTCOME_OF_CODE.get(error.code, CallOutcome.UNAVAILABLE)
+            self.denied += outcome is CallOutcome.DENIED
+            entry.finish(outcome, detail=error.message)
+            raise
+
+    async def _forward(
+        self, grant: Grant, entry: LedgerEntry, server: str, tool: str, arguments: Any, size: int
+    ) -> str:
+        grant.count_call()
+        grant.count_bytes(size)
+        self._require_callable(grant, server, tool)
+        if not isinstance(arguments, Mapping):
+            raise InvalidArguments("The arguments are not an object.")
+        async with grant.turns:
+            entry.sent()
+            result = await self._upstreams.call(server, tool, arguments, self._limits.call_timeout_seconds)
+            text = await _dumped(result)
+        grant.count_bytes(len(text))
+        failed = bool(result.get("isError"))
+        entry.finish(CallOutcome.TOOL_ERROR if failed else CallOutcome.DONE, result_bytes=len(text))
+        return text
+
+    def _require_callable(self, grant: Grant, server: str, tool: str) -> None:
+        role = self._role(grant)
+        decision = role.decide(server, tool)
+        if not decision.allowed:
+            raise ToolDenied(f"Role {role.name} may not call {server}/{tool}: {decision.rule}.")
+        if self._catalog.find(server, tool) is None:
+            raise ToolNotFound(f"There is no tool {server}/{tool}.")
+
+    def _role(self, grant: Grant) -> Role:
+        """The role as it stands now: a change of roles.json holds at once."""
+        role = self._access.book.roles.get(grant.caller.role.name)
+        if role is None:
+            raise GrantInvalid(f"The role {grant.caller.role.name} no longer exists.")
+        return role
+
+
+ANSWERS: dict[tuple[str, str], Answer] = {
+    ("POST", "/call"): Gateway.call,
+}
+
+
+def _parsed(body: bytes) -> Order:
+    try:
+        order = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise InvalidArguments("The body is not JSON.") from error
+    if not isinstance(order, dict):
+        raise InvalidArguments("The body is not an object.")
+    return order
+
+
+def _named(order: Order, field: str) -> str:
+    value = order.get(field)
+    if not isinstance(value, str) or not 1 <= len(value) <= 256:
+        raise InvalidArguments(f"{field}: it is a name.")
+    return value
+
+
+async def _dumped(result: CallResult) -> str:
+    # A large result is written off the event loop, so that it does not delay other executions' calls.
+    contents = result.get("content")
+    pieces = contents if isinstance(contents, list) else []
+    size = sum(len(str(piece.get("text") or piece.get("data") or "")) for piece in pieces if isinstance(piece, dict))
+    if size > LARGE_CHARACTERS or ("structuredContent" in result and size == 0):
+        return await asyncio.to_thread(json.dumps, result)
+    return json.dumps(result)
+
+
+def _refusal(status: int, error: OrchestratorError) -> web.Response:
+    body = {"code": error.code, "message": error.message, "hint": error.hint}
+    return web.json_response(body, status=status)

@@ -1,0 +1,95 @@
+"""Short-lived tokens: this execution, this role, in this slot, until it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import secrets
+from collections.abc import Awaitable
+from typing import Any, TypeVar
+
+from orchestrator.domain.access import Caller
+from orchestrator.domain.errors import GrantInvalid, LimitExceeded
+from orchestrator.domain.execution import GatewayLimits
+from orchestrator.domain.ledger import ToolCall
+from orchestrator.gateway.ledger import Ledger, Notify
+
+T = TypeVar("T")
+
+# Nothing but the slot's own loopback is reachable in a sandbox; the slot relays this port to us.
+URL_IN_SANDBOX = "http://127.0.0.1:9092"
+
+
+class Grant:
+    def __init__(self, caller: Caller, execution_id: str, slot_id: str, limits: GatewayLimits, ledger: Ledger) -> None:
+        self.token = secrets.token_urlsafe(32)
+        self.caller = caller
+        self.execution_id = execution_id
+        self.slot_id = slot_id
+        self.ledger = ledger
+        self.turns = asyncio.Semaphore(limits.max_concurrent_calls)
+        self._limits = limits
+        self._bytes_left = limits.max_total_bytes
+        self._calls: set[asyncio.Future[Any]] = set()
+        self.revoked = False
+
+    async def within(self, call: Awaitable[T]) -> T:
+        """Runs a call that ends, unanswered, when the grant does."""
+        task: asyncio.Future[T] = asyncio.ensure_future(call)
+        self._calls.add(task)
+        task.add_done_callback(self._calls.discard)
+        try:
+            return await task
+        except asyncio.CancelledError:
+            task.cancel()
+            if self.revoked:
+                raise GrantInvalid("The execution has ended.") from None
+            raise
+
+    def count_call(self) -> None:
+        if len(self.ledger) > self._limits.max_calls:
+            raise LimitExceeded(f"An execution may make {self._limits.max_calls} tool calls.")
+
+    def count_bytes(self, size: int) -> None:
+        self._bytes_left -= size
+        if self._bytes_left < 0:
+            raise LimitExceeded(f"An execution may move {self._limits.max_total_bytes} bytes through tools.")
+
+    def revoke(self) -> None:
+        self.revoked = True
+        for call in self._calls:
+            call.cancel()
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {"CODE_EXECUTOR_GATEWAY": URL_IN_SANDBOX, "CODE_EXECUTOR_GRANT": self.token}
+
+    def calls(self) -> tuple[ToolCall, ...]:
+        return self.ledger.calls()
+
+
+class Grants:
+    def __init__(self, limits: GatewayLimits) -> None:
+        self._limits = limits
+        self._by_slot: dict[str, Grant] = {}
+
+    def issue(self, caller: Caller, execution_id: str, slot_id: str, notify: Notify) -> Grant:
+        grant = Grant(caller, execution_id, slot_id, self._limits, Ledger(notify))
+        self._by_slot[slot_id] = grant
+        return grant
+
+    def find(self, token: str, slot_id: str) -> Grant:
+        """A grant holds in its own slot only: a neighbour's token is worth nothing here."""
+        grant = self._by_slot.get(slot_id)
+        presented = token.encode("utf-8", "surrogatepass")
+        if grant is None or grant.revoked or not hmac.compare_digest(grant.token.encode(), presented):
+            raise GrantInvalid("The grant is not valid in this sandbox.")
+        return grant
+
+    def revoke_unless(self, still_known: frozenset[str]) -> int:
+        """Ends the grants of callers whose keys were taken away."""
+        held = (grant for grant in self._by_slot.values() if not grant.revoked)
+        lost = [grant for grant in held if grant.caller.key_name not in still_known]
+        for grant in lost:
+            grant.revoke()
+        return len(lost)

@@ -1,0 +1,85 @@
+"""What the client library checks before it sends arguments: a small, bounded subset of JSON Schema.
+
+Only what is certain is checked; where a type is vague, so is its rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from orchestrator.wrappers.types import (
+    Constant,
+    Content,
+    Document,
+    ListOf,
+    Never,
+    OneOf,
+    Primitive,
+    Record,
+    Reference,
+    TupleOf,
+    Type,
+    Unknown,
+)
+
+_MAX_DEPTH = 4
+
+Rule = Mapping[str, Any]
+
+
+def input_rule(document: Document) -> Rule:
+    root = document.root
+    found = _rule(root, document, 0)
+    return found if "properties" in found else {"properties": {}}
+
+
+def _rule(type_: Type, document: Document, depth: int) -> dict[str, Any]:
+    match type_:
+        case Primitive():
+            return {"type": type_.value}
+        case Constant():
+            return {"enum": [type_.value]}
+        case ListOf() | TupleOf():
+            return _list_rule(type_, document, depth)
+        case Record():
+            return _record_rule(type_, document, depth)
+        case OneOf():
+            return _union_rule(type_, document, depth)
+        case Reference() if depth <= _MAX_DEPTH:
+            return _rule(document.definitions[type_.pointer], document, depth + 1)
+        case Reference() | Unknown() | Never() | Content():
+            return {}
+
+
+def _list_rule(type_: ListOf | TupleOf, document: Document, depth: int) -> dict[str, Any]:
+    items = _rule(type_.item, document, depth + 1) if isinstance(type_, ListOf) and depth < _MAX_DEPTH else {}
+    return {"type": "array", "items": items} if items else {"type": "array"}
+
+
+def _record_rule(record: Record, document: Document, depth: int) -> dict[str, Any]:
+    if depth >= _MAX_DEPTH:
+        return {"type": "object"}
+    fields = {field.name: _rule(field.type, document, depth + 1) for field in record.fields}
+    rule: dict[str, Any] = {"type": "object", "properties": fields}
+    if required := [field.name for field in record.fields if field.required]:
+        rule["required"] = required
+    if record.rest is not None:
+        rule["additionalProperties"] = not isinstance(record.rest, Never)
+    return rule
+
+
+def _union_rule(union: OneOf, document: Document, depth: int) -> dict[str, Any]:
+    constants = [option.value for option in union.options if isinstance(option, Constant)]
+    others = [option for option in union.options if not isinstance(option, Constant)]
+    rules = [_shallow(_rule(option, document, depth + 1)) for option in others]
+    if not all(rules):
+        return {}
+    if constants:
+        rules.append({"enum": constants})
+    return rules[0] if len(rules) == 1 else {"anyOf": rules}
+
+
+def _shallow(rule: dict[str, Any]) -> dict[str, Any]:
+    """Of several objects, which one was meant is not certain enough to complain about its fields."""
+    return {"type": rule["type"]} if rule.get("type") in {"object", "array"} else rule

@@ -1,0 +1,88 @@
+"""The daemon as a process of its own, to be killed, stopped and measured."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from orchestrator.settings import PREFIX
+from tests.support.api import Api, eventually, until
+from tests.support.engine import remove_network
+from tests.support.installation import PROJECT, Installation
+
+
+@dataclass(frozen=True)
+class DaemonProcess:
+    process: subprocess.Popen[bytes]
+    api: Api
+
+    @classmethod
+    @asynccontextmanager
+    async def running(cls, installation: Installation) -> AsyncIterator[DaemonProcess]:
+        """Ready when entered; ended when left, if the test has not done it."""
+        log = installation.settings.data_dir.with_name("daemon.log")
+        with log.open("wb") as stderr:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "orchestrator", "serve"], env=_environment(installation), stderr=stderr, cwd=PROJECT
+            )
+        try:
+            await until(lambda: _port(log) or process.poll() is not None, seconds=20)
+            assert process.poll() is None, log.read_text()
+            async with Api.connect(f"http://127.0.0.1:{_port(log)}", installation.keys["admin"]) as api:
+                await eventually(lambda: _ready(api), seconds=20)
+                yield cls(process, api)
+        finally:
+            if process.poll() is None:
+                process.terminate()
+            await asyncio.to_thread(process.wait, 30)
+            remove_network(installation.settings.network)
+
+    def kill(self) -> None:
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait(10)
+
+    async def terminate(self) -> int:
+        self.process.terminate()
+        return await asyncio.to_thread(self.process.wait, 30)
+
+    def resident_bytes(self) -> int:
+        return self._memory("VmRSS")
+
+    def peak_bytes(self) -> int:
+        return self._memory("VmHWM")
+
+    def forget_peak(self) -> None:
+        Path(f"/proc/{self.process.pid}/clear_refs").write_text("5")
+
+    def _memory(self, name: str) -> int:
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        found = re.search(rf"^{name}:\s+(\d+) kB", status, re.MULTILINE)
+        assert found is not None
+        return int(found[1]) * 1024
+
+
+def _environment(installation: Installation) -> dict[str, str]:
+    settings = installation.settings
+    chosen = {f"{PREFIX}{name.upper()}": str(getattr(settings, name)) for name in settings.model_fields_set}
+    return {**os.environ, **chosen, f"{PREFIX}LOG_FORMAT": "json"}
+
+
+def _port(log: Path) -> int | None:
+    for line in log.read_text().splitlines():
+        if '"daemon.listening"' in line:
+            return int(json.loads(line)["port"])
+    return None
+
+
+async def _ready(api: Api) -> bool:
+    status, _ = await api.get("/readyz")
+    return status == 200
