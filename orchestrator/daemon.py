@@ -25,8 +25,9 @@ from orchestrator.adapters.metrics import Metrics
 from orchestrator.adapters.relay import Accept
 from orchestrator.adapters.tokens import O200kTokenCounter
 from orchestrator.catalog.catalog import Catalog
+from orchestrator.domain.access import AccessBook, Role
 from orchestrator.domain.errors import OrchestratorError, ToolUnavailable
-from orchestrator.domain.execution import Execution, ExecutionResult
+from orchestrator.domain.execution import Execution, ExecutionResult, Language, Recipe
 from orchestrator.faces.auth import Authenticator
 from orchestrator.faces.http.app import build_app
 from orchestrator.faces.http.context import Api, ApiLimits
@@ -37,6 +38,7 @@ from orchestrator.service.readiness import Readiness
 from orchestrator.service.reaper import Reaper
 from orchestrator.service.sandboxes import Sandboxes
 from orchestrator.service.slots import Slots
+from orchestrator.service.warm_pool import WarmPool
 from orchestrator.settings import Settings
 
 log = structlog.get_logger()
@@ -54,6 +56,14 @@ class NoUpstreams:
 
     async def call(self, server: str, tool: str, arguments: Any, timeout_seconds: float) -> Any:
         raise ToolUnavailable("There are no upstream servers.")
+
+
+class EmptyWorkspaces:
+    def for_role(self, role: Role, language: Language) -> tuple[Recipe, dict[str, str]]:
+        return Recipe(language), {}
+
+    def recipes(self, book: AccessBook) -> dict[Recipe, dict[str, str]]:
+        return dict(self.for_role(role, language) for role in book.roles.values() for language in Language)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +105,13 @@ async def running_daemon(settings: Settings) -> AsyncIterator[Daemon]:
         undo.push_async_callback(slots.retire_all)
         sandboxes = Sandboxes(engine, slots)
         undo.push_async_callback(sandboxes.all_destroyed)
+        workspaces = EmptyWorkspaces()
+        pool = WarmPool(sandboxes, lambda: workspaces.recipes(access.book), settings.limits(None), settings.pool_size)
+        undo.callback(pool.close)
 
         admission = Admission(max_running=settings.max_running, max_waiting=settings.max_waiting)
-        metrics = Metrics(_gauges(admission, sandboxes))
-        executor = Executor(admission, sandboxes, gateway, journal, on_finished=_observer(metrics))
+        metrics = Metrics(_gauges(admission, sandboxes, pool))
+        executor = Executor(admission, pool, workspaces, gateway, journal, on_finished=_observer(metrics))
         readiness = Readiness(engine, journal)
         reaper = Reaper(engine, lambda: sandboxes.ids | slots.ids, stray_after_seconds=STRAY_AFTER_SECONDS)
         await _recover(journal)
@@ -107,6 +120,7 @@ async def running_daemon(settings: Settings) -> AsyncIterator[Daemon]:
         loops.start("readiness", readiness.check, settings.check_seconds)
         loops.start("reaper", reaper.remove_orphans, settings.check_seconds)
         loops.start("access", _as_async(access.refresh), 1.0)
+        loops.start("pool", pool.tend, 0)
 
         api = _api(settings, executor, journal, access, readiness, metrics)
         port = await undo.enter_async_context(_listening(api, settings))
@@ -239,10 +253,11 @@ def _as_async(work: Callable[[], object]) -> Callable[[], Awaitable[object]]:
     return run
 
 
-def _gauges(admission: Admission, sandboxes: Sandboxes) -> dict[str, tuple[str, Callable[[], float]]]:
+def _gauges(admission: Admission, sandboxes: Sandboxes, pool: WarmPool) -> dict[str, tuple[str, Callable[[], float]]]:
     return {
         "code_executor_running": ("Executions that run now.", lambda: admission.running),
         "code_executor_waiting": ("Executions that wait for a turn.", lambda: admission.waiting),
+        "code_executor_warm": ("Warm sandboxes that wait.", lambda: pool.idle),
         "code_executor_sandboxes": ("Sandboxes that exist now.", lambda: len(sandboxes.ids)),
     }
 

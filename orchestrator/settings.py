@@ -9,6 +9,7 @@ from pydantic import AliasChoices, Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from orchestrator.domain.execution import GatewayLimits, Limits
+from orchestrator.domain.sandbox import PoolSize
 
 PREFIX = "CODE_EXECUTOR_"
 MIB = 1024 * 1024
@@ -56,6 +57,10 @@ class Settings(BaseSettings):
     max_code_bytes: int = Field(MIB, ge=1024, le=4 * MIB, description="Largest program, in UTF-8.")
     max_running: int = Field(8, ge=1, le=256, description="Executions that run at once.")
     max_waiting: int = Field(64, ge=0, le=10_000, description="Executions that wait; more are refused.")
+    warm_floor: int = Field(1, ge=0, le=64, description="Least number of warm sandboxes per language and role.")
+    warm_ceiling: int = Field(8, ge=0, le=256, description="Largest number of warm sandboxes per language and role.")
+    warm_memory_bytes: int = Field(512 * MIB, ge=0, description="Memory that all idle warm sandboxes may take.")
+    warm_max_age_seconds: float = Field(600, gt=0, description="Age at which an unused warm sandbox is replaced.")
     max_tool_calls: int = Field(1000, ge=0, description="Tool calls of one execution.")
     max_concurrent_tool_calls: int = Field(50, ge=1, le=1000, description="Tool calls of one execution at once.")
     max_tool_request_bytes: int = Field(4 * MIB, ge=1024, description="Largest arguments of a tool call.")
@@ -95,6 +100,15 @@ class Settings(BaseSettings):
             max_result_bytes=self.max_tool_result_bytes,
             max_total_bytes=self.max_tool_total_bytes,
             call_timeout_seconds=self.tool_timeout_seconds,
+        )
+
+    @property
+    def pool_size(self) -> PoolSize:
+        return PoolSize(
+            floor=self.warm_floor,
+            ceiling=max(self.warm_floor, self.warm_ceiling),
+            memory_bytes=self.warm_memory_bytes,
+            max_age_seconds=self.warm_max_age_seconds,
         )
 
     def limits(self, timeout_seconds: float | None) -> Limits:

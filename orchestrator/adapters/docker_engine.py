@@ -80,7 +80,9 @@ class DockerEngine:
         def sandbox(container_id: str, process: LeashedProcess) -> DockerSandbox:
             return DockerSandbox(container_id, process, self.remove)
 
-        return await self._start(config, sandbox)
+        made = await self._start(config, sandbox)
+        made.prepare(spec.files)
+        return made
 
     async def list_owned(self) -> Sequence[OwnedContainer]:
         label = f"{lockdown.LABEL_OWNER}={self._identity.owner}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from orchestrator.adapters.frames import Frame, FrameKind, FramingBroken, encode_request
@@ -18,6 +18,7 @@ T = TypeVar("T")
 
 Remove = Callable[[str], Awaitable[None]]
 
+PREPARE_CHARACTERS = 1024 * 1024
 _RELAYED = (FrameKind.OPENED, FrameKind.BYTES, FrameKind.WINDOW, FrameKind.FINISHED)
 _STREAMS = {FrameKind.STDOUT: Stream.STDOUT, FrameKind.STDERR: Stream.STDERR}
 
@@ -88,6 +89,10 @@ class DockerSandbox(DockerContainer):
         self._room = {Stream.STDOUT: 0, Stream.STDERR: 0}
         super().__init__(container_id, process, remove)
 
+    def prepare(self, files: Mapping[str, str]) -> None:
+        for message in _prepare_messages(files):
+            self._process.send(encode_request(message))
+
     async def run(self, program: Program, receive: Receive) -> Ending:
         limit = program.limits.max_output_bytes
         self._room = {Stream.STDOUT: limit, Stream.STDERR: limit}
@@ -147,6 +152,20 @@ def _whole_or_none(value: Any) -> int | None:
     if value is None or type(value) is int:
         return value
     raise ValueError(repr(value))
+
+
+def _prepare_messages(files: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+    """In pieces: a frame has a limit, and a role may see thousands of tools."""
+    batch: dict[str, str] = {}
+    size = 0
+    for path, text in files.items():
+        batch[path] = text
+        size += len(text)
+        if size > PREPARE_CHARACTERS:
+            yield {"type": "prepare", "files": batch}
+            batch, size = {}, 0
+    if batch:
+        yield {"type": "prepare", "files": batch}
 
 
 def _run_message(program: Program) -> dict[str, Any]:

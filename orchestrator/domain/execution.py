@@ -63,9 +63,10 @@ class GatewayLimits:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What a sandbox is prepared for."""
+    """What a sandbox is prepared for: the language, and the role's wrappers by their digest."""
 
     language: Language
+    wrappers: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +77,6 @@ class Execution:
     code: str
     limits: Limits
     accepted_at: float
-
-    @property
-    def recipe(self) -> Recipe:
-        return Recipe(self.language)
 
     @property
     def code_bytes(self) -> int:
@@ -129,6 +126,7 @@ class ExecutionResult:
     timings: Timings
     finished_at: float
     tool_calls: tuple[ToolCall, ...] = ()
+    warm: bool = False
 
     @property
     def outcome(self) -> Outcome:

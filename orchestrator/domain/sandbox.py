@@ -20,6 +20,7 @@ class SandboxSpec:
     limits: Limits
     execution_id: str
     lifetime_seconds: float
+    files: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,3 +48,11 @@ class EngineDescription:
     storage_driver: str
     runtimes: tuple[str, ...]
     default_runtime: str
+
+
+@dataclass(frozen=True, slots=True)
+class PoolSize:
+    floor: int
+    ceiling: int
+    memory_bytes: int
+    max_age_seconds: float

@@ -31,17 +31,17 @@ from orchestrator.domain.execution import (
     Stream,
     Timings,
 )
-from orchestrator.domain.sandbox import Program, SandboxSpec
+from orchestrator.domain.sandbox import Program
 from orchestrator.service.admission import Admission, Ticket
-from orchestrator.service.ports import Gateway, Journal
+from orchestrator.service.ports import Gateway, Journal, Workspaces
 from orchestrator.service.running import RunningExecution
-from orchestrator.service.sandboxes import Lease, Sandboxes
+from orchestrator.service.sandboxes import Lease
+from orchestrator.service.warm_pool import WarmPool
 
 log = structlog.get_logger()
 
 # The supervisor ends the program at its deadline; this much later the daemon does it, should the supervisor fail.
 BACKUP_KILL_SECONDS = 2.0
-START_ALLOWANCE_SECONDS = 60.0
 
 OnFinished = Callable[[Execution, ExecutionResult], None]
 
@@ -69,13 +69,15 @@ class Executor:
     def __init__(
         self,
         admission: Admission,
-        sandboxes: Sandboxes,
+        pool: WarmPool,
+        workspaces: Workspaces,
         gateway: Gateway,
         journal: Journal,
         on_finished: OnFinished = lambda execution, result: None,
     ) -> None:
         self._admission = admission
-        self._sandboxes = sandboxes
+        self._pool = pool
+        self._workspaces = workspaces
         self._gateway = gateway
         self._journal = journal
         self._on_finished = on_finished
@@ -146,6 +148,7 @@ class Executor:
             timings=stopwatch.timings(),
             finished_at=time.time(),
             tool_calls=running.tool_calls,
+            warm=running.warm,
         )
         await self._record(result)
         del self._running[execution.id]
@@ -169,8 +172,10 @@ class Executor:
             stopwatch.lap()
             await self._journal.mark_running(execution.id)
             running.state = State.RUNNING
-            async with self._sandboxes.lease(_spec(execution)) as lease:
+            recipe, files = self._workspaces.for_role(execution.caller.role, execution.language)
+            async with self._pool.lease(recipe, files, execution.id) as lease:
                 stopwatch.lap()
+                running.warm = lease.warm
                 try:
                     return await self._run_granted(running, lease)
                 finally:
@@ -198,15 +203,6 @@ class Executor:
     def _own(self, task: asyncio.Task[None]) -> None:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-
-def _spec(execution: Execution) -> SandboxSpec:
-    return SandboxSpec(
-        recipe=execution.recipe,
-        limits=execution.limits,
-        execution_id=execution.id,
-        lifetime_seconds=execution.limits.timeout_seconds + START_ALLOWANCE_SECONDS,
-    )
 
 
 def _ending(program: asyncio.Task[Ending], running: RunningExecution) -> Ending:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from orchestrator.domain.access import AccessBook, Caller
+from orchestrator.domain.access import AccessBook, Caller, Role
 from orchestrator.domain.execution import (
     Ending,
     Execution,
     ExecutionRecord,
     ExecutionResult,
+    Language,
     Page,
+    Recipe,
     Refusal,
     Stream,
 )
@@ -102,6 +104,12 @@ class Gateway(Protocol):
     """The only thing that a sandbox can reach."""
 
     def open(self, caller: Caller, execution_id: str, slot_id: str, notify: Callable[[ToolCall], None]) -> Grant: ...
+
+
+class Workspaces(Protocol):
+    """What a role's sandboxes find in /workspace: the wrappers of the tools that the role may call."""
+
+    def for_role(self, role: Role, language: Language) -> tuple[Recipe, Mapping[str, str]]: ...
 
 
 class Access(Protocol):

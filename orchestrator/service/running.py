@@ -26,6 +26,7 @@ class RunningExecution:
         self.execution = execution
         self.state = State.QUEUED
         self.cancelled = asyncio.Event()
+        self.warm = False
         self.tool_calls: tuple[ToolCall, ...] = ()
         self._happenings: list[Happening] = []
         self._watchers: list[asyncio.Future[None]] = []

@@ -1,10 +1,9 @@
-"""Leases sandboxes: one execution each, then destroyed in the background and counted until gone."""
+"""Starts sandboxes, each in a slot of its own, and destroys them in the background, counted until gone."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager
+from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,8 +18,11 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class Lease:
+    """Ownership of a sandbox for one execution; ends in its destruction."""
+
     sandbox: Sandbox
     slot: Slot
+    warm: bool = False
 
 
 class Sandboxes:
@@ -28,25 +30,18 @@ class Sandboxes:
         self._engine = engine
         self._slots = slots
         self._alive: set[str] = set()
+        self._starting = 0
         self._in_background: set[asyncio.Task[Any]] = set()
 
     @property
     def ids(self) -> frozenset[str]:
         return frozenset(self._alive)
 
-    @asynccontextmanager
-    async def lease(self, spec: SandboxSpec) -> AsyncIterator[Lease]:
-        lease = await self._start_or_abandon(spec)
-        try:
-            yield lease
-        finally:
-            self._do_in_background(self._destroy(lease))
+    @property
+    def starting(self) -> int:
+        return self._starting
 
-    async def all_destroyed(self) -> None:
-        while self._in_background:
-            await asyncio.wait(self._in_background)
-
-    async def _start_or_abandon(self, spec: SandboxSpec) -> Lease:
+    async def start(self, spec: SandboxSpec) -> Lease:
         # A create cannot be taken back once sent: when the caller goes away, it is completed and then destroyed.
         starting = self._do_in_background(self._start(spec))
         try:
@@ -55,13 +50,24 @@ class Sandboxes:
             self._do_in_background(self._destroy_once_started(starting))
             raise
 
+    def destroy(self, lease: Lease) -> None:
+        self._do_in_background(self._destroy(lease))
+
+    async def all_destroyed(self) -> None:
+        while self._in_background:
+            await asyncio.wait(self._in_background)
+
     async def _start(self, spec: SandboxSpec) -> Lease:
-        slot = await self._slots.borrow()
+        self._starting += 1
         try:
-            sandbox = await self._engine.create_sandbox(spec, slot)
-        except BaseException:
-            self._slots.give_back(slot)
-            raise
+            slot = await self._slots.borrow()
+            try:
+                sandbox = await self._engine.create_sandbox(spec, slot)
+            except BaseException:
+                self._slots.give_back(slot)
+                raise
+        finally:
+            self._starting -= 1
         self._alive.add(sandbox.id)
         return Lease(sandbox, slot)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from orchestrator.domain.execution import Recipe
 from orchestrator.domain.ledger import ToolCall
 
 
@@ -31,3 +32,8 @@ class FakeGateway:
         self.grants.append(grant)
         return grant
 
+
+
+class FakeWorkspaces:
+    def for_role(self, role, language) -> tuple[Recipe, dict[str, str]]:
+        return Recipe(language), {}

@@ -4,14 +4,16 @@ import pytest
 
 from orchestrator.domain.errors import AlreadyFinished, JournalUnavailable, NotFound, QueueFull, ShuttingDown
 from orchestrator.domain.execution import Language, Outcome, State
+from orchestrator.domain.sandbox import PoolSize
 from orchestrator.service import executor as executor_module
 from orchestrator.service.admission import Admission
 from orchestrator.service.executor import Executor, new_execution_id
 from orchestrator.service.sandboxes import Sandboxes
 from orchestrator.service.slots import Slots
+from orchestrator.service.warm_pool import WarmPool
 from tests.support.api import until
 from tests.support.fake_engine import EXIT_3, FOREVER, HELLO, FakeEngine
-from tests.support.fake_gateway import FakeGateway
+from tests.support.fake_gateway import FakeGateway, FakeWorkspaces
 from tests.support.fake_journal import FakeJournal
 from tests.support.samples import ADMIN, DEVELOPER, OTHER_DEVELOPER, limits
 
@@ -24,7 +26,8 @@ class Service:
         self.sandboxes = Sandboxes(self.engine, self.slots)
         self.admission = Admission(max_running=max_running, max_waiting=max_waiting)
         self.gateway = FakeGateway()
-        self.executor = Executor(self.admission, self.sandboxes, self.gateway, self.journal)
+        self.pool = WarmPool(self.sandboxes, dict, limits(), PoolSize(0, 0, 0, max_age_seconds=60))
+        self.executor = Executor(self.admission, self.pool, FakeWorkspaces(), self.gateway, self.journal)
 
     async def start(self, code, caller=DEVELOPER, timeout_seconds=5):
         return await self.executor.start(caller, Language.PYTHON, code, limits(timeout_seconds), new_execution_id())

@@ -32,6 +32,7 @@ def reply(result: ExecutionResult, tokens: TokenCounter) -> ExecutionReply:
         execution_time=_ms(result.timings.total_seconds),
         truncated=result.truncated,
         output_bytes=len(result.stdout),
+        warm=result.warm,
         limits=_limits(result.limits),
         metrics=_metrics(result, tokens.count(output)),
         tool_calls=[tool_call(call) for call in result.tool_calls],

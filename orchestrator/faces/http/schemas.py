@@ -70,6 +70,7 @@ class ExecutionReply(Body):
     execution_time: int = Field(description="Milliseconds from acceptance to the end.")
     truncated: bool
     output_bytes: int
+    warm: bool = Field(description="Whether the sandbox had been started in advance.")
     limits: LimitsBody
     metrics: MetricsBody
     tool_calls: list[ToolCallBody] = Field(description="Each tool call with its fate; never its values.")

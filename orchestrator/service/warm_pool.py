@@ -1,0 +1,184 @@
+"""Sandboxes started in advance, never used before; each serves one execution and is then destroyed.
+
+How many are kept follows demand, between a floor and a ceiling per recipe and within one memory budget.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, replace
+
+import structlog
+
+from orchestrator.domain.errors import OrchestratorError
+from orchestrator.domain.execution import Language, Limits, Recipe
+from orchestrator.domain.sandbox import PoolSize, SandboxSpec
+from orchestrator.service.sandboxes import Lease, Sandboxes
+
+log = structlog.get_logger()
+
+DEMAND_WINDOW_SECONDS = 10.0
+LOOK_EVERY_SECONDS = 0.5
+REFILLS_AT_ONCE = 2
+LONGEST_BACKOFF_SECONDS = 30.0
+NOT_YET_KNOWN = "warm"
+# What an idle sandbox costs, with the slot it sits in; measured in bench/.
+IDLE_BYTES = {Language.PYTHON: 30 * 1024 * 1024, Language.TYPESCRIPT: 55 * 1024 * 1024}
+
+Files = Mapping[str, str]
+Recipes = Callable[[], Mapping[Recipe, Files]]
+
+
+@dataclass(frozen=True, slots=True)
+class WarmSandbox:
+    lease: Lease
+    started_at: float
+
+    @property
+    def age_seconds(self) -> float:
+        return time.monotonic() - self.started_at
+
+
+class Demand:
+    """How many leases were asked for lately."""
+
+    def __init__(self) -> None:
+        self._times: deque[float] = deque(maxlen=1024)
+
+    def note(self) -> None:
+        self._times.append(time.monotonic())
+
+    @property
+    def recent(self) -> int:
+        since = time.monotonic() - DEMAND_WINDOW_SECONDS
+        while self._times and self._times[0] < since:
+            self._times.popleft()
+        return len(self._times)
+
+
+class WarmPool:
+    def __init__(self, sandboxes: Sandboxes, recipes: Recipes, limits: Limits, size: PoolSize) -> None:
+        self._sandboxes = sandboxes
+        self._recipes = recipes
+        self._limits = limits
+        self._size = size
+        self._idle: dict[Recipe, deque[WarmSandbox]] = {}
+        self._demand: dict[Recipe, Demand] = {}
+        self._wanted = asyncio.Event()
+        self._failures = 0
+        self._closed = False
+
+    @property
+    def idle(self) -> int:
+        return sum(len(waiting) for waiting in self._idle.values())
+
+    @asynccontextmanager
+    async def lease(self, recipe: Recipe, files: Files, execution_id: str) -> AsyncIterator[Lease]:
+        self._demand.setdefault(recipe, Demand()).note()
+        self._wanted.set()
+        lease = self._take(recipe) or await self._sandboxes.start(self._spec(recipe, files, execution_id))
+        try:
+            yield lease
+        finally:
+            self._sandboxes.destroy(lease)
+
+    async def tend(self) -> None:
+        """One round of keeping the pool filled: at once when somebody took a sandbox, else now and then."""
+        await self._until_wanted()
+        await self.refill_once()
+
+    async def refill_once(self) -> None:
+        """Retires what is stale, makes what is missing."""
+        wanted = self._recipes()
+        self._retire_stale(wanted)
+        missing = self._missing(wanted)
+        if missing and not self._closed:
+            await asyncio.gather(*(self._make(recipe, wanted[recipe]) for recipe in missing))
+
+    async def _until_wanted(self) -> None:
+        await asyncio.sleep(min(LONGEST_BACKOFF_SECONDS, 2.0**self._failures) if self._failures else 0)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LOOK_EVERY_SECONDS):
+                await self._wanted.wait()
+        self._wanted.clear()
+
+    def close(self) -> None:
+        self._closed = True
+        for recipe in list(self._idle):
+            self._discard(recipe)
+
+    def _take(self, recipe: Recipe) -> Lease | None:
+        waiting = self._idle.get(recipe, deque())
+        while waiting:
+            warm = waiting.popleft()
+            if self._usable(warm):
+                return replace(warm.lease, warm=True)
+            self._sandboxes.destroy(warm.lease)
+        return None
+
+    def _usable(self, warm: WarmSandbox) -> bool:
+        lease = warm.lease
+        return lease.sandbox.alive and lease.slot.alive and warm.age_seconds < self._size.max_age_seconds
+
+    def _missing(self, wanted: Mapping[Recipe, Files]) -> list[Recipe]:
+        """At most two at a time, and none while an execution waits for a sandbox of its own."""
+        if self._sandboxes.starting:
+            return []
+        room = self._size.memory_bytes - sum(
+            IDLE_BYTES[recipe.language] * len(waiting) for recipe, waiting in self._idle.items()
+        )
+        chosen: list[Recipe] = []
+        for recipe in self._deficits(wanted):
+            room -= IDLE_BYTES[recipe.language]
+            if room < 0 or len(chosen) == REFILLS_AT_ONCE:
+                break
+            chosen.append(recipe)
+        if len(chosen) == REFILLS_AT_ONCE:
+            self._wanted.set()  # there may be more to do
+        return chosen
+
+    def _deficits(self, wanted: Mapping[Recipe, Files]) -> Iterator[Recipe]:
+        """The emptiest first, each as often as it lacks."""
+        lacking = {recipe: self._target(recipe) - len(self._idle.get(recipe, ())) for recipe in wanted}
+        while any(count > 0 for count in lacking.values()):
+            neediest = max(lacking, key=lambda recipe: lacking[recipe])
+            lacking[neediest] -= 1
+            yield neediest
+
+    def _target(self, recipe: Recipe) -> int:
+        recent = self._demand[recipe].recent if recipe in self._demand else 0
+        return min(self._size.ceiling, max(self._size.floor, recent))
+
+    async def _make(self, recipe: Recipe, files: Files) -> None:
+        try:
+            lease = await self._sandboxes.start(self._spec(recipe, files, NOT_YET_KNOWN))
+        except OrchestratorError as error:
+            self._failures = min(self._failures + 1, 6)
+            log.warning("pool.refill_failed", language=recipe.language.value, error=error.message)
+            return
+        self._failures = 0
+        if self._closed:
+            self._sandboxes.destroy(lease)
+        else:
+            self._idle.setdefault(recipe, deque()).append(WarmSandbox(lease, time.monotonic()))
+
+    def _retire_stale(self, wanted: Mapping[Recipe, Files]) -> None:
+        for recipe, waiting in list(self._idle.items()):
+            if recipe not in wanted:
+                self._discard(recipe)
+                continue
+            for warm in [warm for warm in waiting if not self._usable(warm)]:
+                waiting.remove(warm)
+                self._sandboxes.destroy(warm.lease)
+
+    def _discard(self, recipe: Recipe) -> None:
+        for warm in self._idle.pop(recipe, deque()):
+            self._sandboxes.destroy(warm.lease)
+
+    def _spec(self, recipe: Recipe, files: Files, execution_id: str) -> SandboxSpec:
+        lifetime = self._size.max_age_seconds + self._limits.timeout_seconds + 60
+        return SandboxSpec(recipe, self._limits, execution_id, lifetime, files)
