@@ -7,7 +7,7 @@ import os
 import secrets
 import signal
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,10 +24,14 @@ from orchestrator.adapters.lockdown import Identity, Policy
 from orchestrator.adapters.metrics import Metrics
 from orchestrator.adapters.relay import Accept
 from orchestrator.adapters.tokens import O200kTokenCounter
+from orchestrator.adapters.upstreams.servers_file import read_servers
+from orchestrator.adapters.upstreams.upstreams import Upstreams
+from orchestrator.adapters.upstreams.watched_file import WatchedServersFile
 from orchestrator.catalog.catalog import Catalog
-from orchestrator.domain.access import AccessBook, Role
-from orchestrator.domain.errors import OrchestratorError, ToolUnavailable
-from orchestrator.domain.execution import Execution, ExecutionResult, Language, Recipe
+from orchestrator.catalog.observations import Observations
+from orchestrator.catalog.toolbox import Toolbox
+from orchestrator.domain.errors import OrchestratorError
+from orchestrator.domain.execution import Execution, ExecutionResult
 from orchestrator.faces.auth import Authenticator
 from orchestrator.faces.http.app import build_app
 from orchestrator.faces.http.context import Api, ApiLimits
@@ -40,30 +44,13 @@ from orchestrator.service.sandboxes import Sandboxes
 from orchestrator.service.slots import Slots
 from orchestrator.service.warm_pool import WarmPool
 from orchestrator.settings import Settings
+from orchestrator.wrappers.workspaces import Workspaces
 
 log = structlog.get_logger()
 
 SPARE_ENGINE_CALLS = 8
 STRAY_AFTER_SECONDS = 60.0
-
-
-class NoUpstreams:
-    def tools(self) -> dict[str, Any]:
-        return {}
-
-    def statuses(self) -> list[Any]:
-        return []
-
-    async def call(self, server: str, tool: str, arguments: Any, timeout_seconds: float) -> Any:
-        raise ToolUnavailable("There are no upstream servers.")
-
-
-class EmptyWorkspaces:
-    def for_role(self, role: Role, language: Language) -> tuple[Recipe, dict[str, str]]:
-        return Recipe(language), {}
-
-    def recipes(self, book: AccessBook) -> dict[Recipe, dict[str, str]]:
-        return dict(self.for_role(role, language) for role in book.roles.values() for language in Language)
+ACCESS_CHECK_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,37 +82,75 @@ async def running_daemon(settings: Settings) -> AsyncIterator[Daemon]:
         journal = SqliteJournal(settings.journal_file, max_executions=settings.journal_max_executions)
         undo.push_async_callback(journal.close)
         access = AccessFiles(settings.roles_file, settings.keys_dir)
-        upstreams = NoUpstreams()
-        catalog = Catalog(upstreams)
-        gateway = Gateway(catalog, upstreams, access, settings.gateway_limits)
+        tools = _tools(settings)
+        gateway = Gateway(tools.toolbox, tools.observations, tools.upstreams, access, settings.gateway_limits)
         undo.push_async_callback(gateway.shut_down)
+
         engine = build_engine(settings, instance_id(settings.instance_file), gateway.accept)
         undo.push_async_callback(engine.close)
         slots = Slots(engine)
         undo.push_async_callback(slots.retire_all)
         sandboxes = Sandboxes(engine, slots)
         undo.push_async_callback(sandboxes.all_destroyed)
-        workspaces = EmptyWorkspaces()
-        pool = WarmPool(sandboxes, lambda: workspaces.recipes(access.book), settings.limits(None), settings.pool_size)
+        pool = WarmPool(
+            sandboxes, lambda: tools.workspaces.recipes(access.book), settings.limits(None), settings.pool_size
+        )
         undo.callback(pool.close)
 
         admission = Admission(max_running=settings.max_running, max_waiting=settings.max_waiting)
         metrics = Metrics(_gauges(admission, sandboxes, pool))
-        executor = Executor(admission, pool, workspaces, gateway, journal, on_finished=_observer(metrics))
+        executor = Executor(admission, pool, tools.workspaces, gateway, journal, on_finished=_observer(metrics))
         readiness = Readiness(engine, journal)
         reaper = Reaper(engine, lambda: sandboxes.ids | slots.ids, stray_after_seconds=STRAY_AFTER_SECONDS)
         await _recover(journal)
 
         loops = await undo.enter_async_context(_background())
-        loops.start("readiness", readiness.check, settings.check_seconds)
-        loops.start("reaper", reaper.remove_orphans, settings.check_seconds)
-        loops.start("access", _as_async(access.refresh), 1.0)
-        loops.start("pool", pool.tend, 0)
+        loops.run("upstreams", tools.upstreams.run)
+        loops.repeat("readiness", readiness.check, settings.check_seconds)
+        loops.repeat("reaper", reaper.remove_orphans, settings.check_seconds)
+        loops.repeat("access", _access_watch(access, gateway), ACCESS_CHECK_SECONDS)
+        loops.repeat("servers", tools.servers_file.take_up_changes, settings.check_seconds)
+        loops.repeat("pool", pool.tend, 0)
 
-        api = _api(settings, executor, journal, access, readiness, metrics)
+        api = _api(settings, executor, journal, access, readiness, metrics, tools)
         port = await undo.enter_async_context(_listening(api, settings))
         undo.push_async_callback(executor.drain, settings.shutdown_grace_seconds)
         yield Daemon(port, executor, readiness, reaper)
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """Everything about tools that is shared by the faces, the gateway and the sandboxes."""
+
+    tokens: O200kTokenCounter
+    upstreams: Upstreams
+    servers_file: WatchedServersFile
+    catalog: Catalog
+    observations: Observations
+    toolbox: Toolbox
+    workspaces: Workspaces
+
+
+def _tools(settings: Settings) -> Tools:
+    tokens, observations = O200kTokenCounter(), Observations()
+    entries = read_servers(settings.servers_file, settings.variables)
+    upstreams = Upstreams(
+        entries,
+        relist_seconds=settings.relist_seconds,
+        call_timeout_seconds=settings.tool_timeout_seconds,
+        max_result_bytes=settings.max_tool_result_bytes,
+        on_change=lambda: catalog.refresh(),  # noqa: PLW0108  (the catalog is made from the upstreams, just below)
+    )
+    catalog = Catalog(upstreams, tokens)
+    return Tools(
+        tokens=tokens,
+        upstreams=upstreams,
+        servers_file=WatchedServersFile(settings.servers_file, settings.variables, upstreams),
+        catalog=catalog,
+        observations=observations,
+        toolbox=Toolbox(catalog, observations),
+        workspaces=Workspaces(catalog, observations, settings.client_library),
+    )
 
 
 def refuse_connections(slot_id: str) -> asyncio.Protocol:
@@ -166,13 +191,16 @@ def _api(
     access: AccessFiles,
     readiness: Readiness,
     metrics: Metrics,
+    tools: Tools,
 ) -> Api:
     return Api(
         executor=executor,
         journal=journal,
         authenticator=Authenticator(access),
         readiness=readiness,
-        tokens=O200kTokenCounter(),
+        tokens=tools.tokens,
+        catalog=tools.catalog,
+        toolbox=tools.toolbox,
         limits=ApiLimits(
             max_code_bytes=settings.max_code_bytes,
             max_timeout_seconds=settings.max_timeout_seconds,
@@ -217,8 +245,11 @@ class Loops:
         self._tasks = tasks
         self._started: list[asyncio.Task[None]] = []
 
-    def start(self, name: str, work: Callable[[], Awaitable[object]], every_seconds: float) -> None:
-        self._started.append(self._tasks.create_task(_repeat(name, work, every_seconds), name=name))
+    def repeat(self, name: str, work: Callable[[], Awaitable[object]], every_seconds: float) -> None:
+        self.run(name, lambda: _repeat(name, work, every_seconds))
+
+    def run(self, name: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        self._started.append(self._tasks.create_task(work(), name=name))
 
     def stop(self) -> None:
         for task in self._started:
@@ -246,11 +277,12 @@ async def _repeat(name: str, work: Callable[[], Awaitable[object]], every_second
         await asyncio.sleep(every_seconds)
 
 
-def _as_async(work: Callable[[], object]) -> Callable[[], Awaitable[object]]:
-    async def run() -> object:
-        return work()
+def _access_watch(access: AccessFiles, gateway: Gateway) -> Callable[[], Awaitable[None]]:
+    async def take_up_changes() -> None:
+        access.refresh()
+        gateway.drop_grants_of_lost_keys()
 
-    return run
+    return take_up_changes
 
 
 def _gauges(admission: Admission, sandboxes: Sandboxes, pool: WarmPool) -> dict[str, tuple[str, Callable[[], float]]]:

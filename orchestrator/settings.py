@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -30,6 +32,13 @@ class Settings(BaseSettings):
     )
     keys_dir: Path = Field(
         PROJECT / "secrets" / "hashes", description="Directory with the keys' hashes, never the keys."
+    )
+    servers_file: Path = Field(
+        Path("servers.json"), description="Upstream MCP servers, in the usual mcpServers form; may be missing."
+    )
+    relist_seconds: float = Field(60, gt=0, description="Time between listings of each upstream's tools.")
+    client_library: Path = Field(
+        PROJECT / "runner-image" / "servers", description="The library that generated wrappers use in a sandbox."
     )
     docker_host: str = Field(
         "unix:///var/run/docker.sock",
@@ -82,6 +91,11 @@ class Settings(BaseSettings):
     key: SecretStr | None = Field(
         None, description="Key of the command line; else the first key file that it can read."
     )
+
+    @property
+    def variables(self) -> Mapping[str, str]:
+        """What ${NAME} stands for in servers.json."""
+        return os.environ
 
     @property
     def journal_file(self) -> Path:

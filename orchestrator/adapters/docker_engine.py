@@ -66,6 +66,7 @@ class DockerEngine:
         await self._ensure_network()
 
     async def create_slot(self) -> DockerSlot:
+        await self._ensure_network()
         config = lockdown.slot_config(self._policy, self._identity)
 
         def slot(container_id: str, process: LeashedProcess) -> DockerSlot:
@@ -134,6 +135,7 @@ class DockerEngine:
 
     async def _start(self, config: Mapping[str, Any], adopt: Callable[[str, LeashedProcess], C]) -> C:
         container_id = await self._create(config)
+        process: LeashedProcess | None = None
         try:
             await self._verify(container_id, config)
             attached = await self._call(lambda api: _attach(api, container_id))
@@ -143,6 +145,8 @@ class DockerEngine:
             async with asyncio.timeout(READY_TIMEOUT_SECONDS):
                 await container.until_ready()
         except BaseException as error:
+            if process is not None:
+                process.let_go()
             await asyncio.shield(self.remove(container_id))
             if isinstance(error, TimeoutError):
                 raise SandboxFault(f"the runner was not ready after {READY_TIMEOUT_SECONDS} s") from error

@@ -145,7 +145,7 @@ class SqliteJournal:
             execution_id,
             stream,
         )
-        return Page(bytes(rows[0]["piece"]), rows[0]["total"]) if rows else None
+        return Page(rows[0]["piece"] or b"", rows[0]["total"]) if rows else None  # substr of nothing is NULL
 
     async def check(self) -> None:
         """Takes and gives up a write lock, so that a read-only or full disk shows before an execution needs it."""

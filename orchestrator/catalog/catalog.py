@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from orchestrator.catalog.disclosure import Disclosure, TokenCounter
 from orchestrator.catalog.search import Hit, SearchIndex
 from orchestrator.domain.access import Role
 from orchestrator.domain.tools import Tool
@@ -18,21 +19,22 @@ class ToolSource(Protocol):
 
 
 class Catalog:
-    def __init__(self, source: ToolSource) -> None:
+    def __init__(self, source: ToolSource, counter: TokenCounter) -> None:
         self._source = source
+        self._counter = counter
         self._tools: dict[tuple[str, str], Tool] = {}
         self._index = SearchIndex(())
+        self.disclosure = Disclosure((), counter)
         self.version = 0
-        self.refresh()
 
     def refresh(self) -> None:
         """Called when an upstream listed its tools anew."""
         listed = {(tool.server, tool.name): tool for tools in self._source.tools().values() for tool in tools}
-        if listed == self._tools and self.version:
-            return
-        self._tools = listed
-        self._index = SearchIndex(tuple(listed.values()))
-        self.version += 1
+        if listed != self._tools:
+            self._tools = listed
+            self._index = SearchIndex(tuple(listed.values()))
+            self.disclosure = Disclosure(listed.values(), self._counter)
+            self.version += 1
 
     def find(self, server: str, name: str) -> Tool | None:
         return self._tools.get((server, name))
@@ -46,8 +48,8 @@ class Catalog:
 
         return self._index.search(queries, server=server, limit=limit, visible=visible)
 
-    def statuses(self, role: Role | None = None) -> list[UpstreamStatus]:
-        return [status for status in self._source.statuses() if role is None or role.sees_server(status.server)]
+    def statuses(self) -> Sequence[UpstreamStatus]:
+        return self._source.statuses()
 
     def tools_by_server(self) -> dict[str, int]:
         return {server: len(tools) for server, tools in sorted(self._source.tools().items())}

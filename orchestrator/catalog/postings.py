@@ -11,9 +11,8 @@ from operator import itemgetter
 from orchestrator.catalog.passages import Passages
 from orchestrator.catalog.thesaurus import same_as
 
-# A frequent term first looks at the tools for which it says most; what it says of the others only refines the
-# order of candidates. So a query's time does not grow with the catalog.
-MAX_LEADERS = 160
+# What a term is worth to each tool that has it, by the tool's number; the worthiest first.
+Posting = dict[int, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,25 +38,19 @@ class Weights:
     same_name_again: float = 0.6
 
 
-@dataclass(frozen=True, slots=True)
-class Posting:
-    """What a term is worth to each tool, by the tool's number."""
-
-    leaders: dict[int, float]
-    others: dict[int, float]
-
-
 class Postings:
     def __init__(self, passages: Sequence[Passages], weights: Weights) -> None:
         self._count = len(passages)
         self._tools_of_term = _tools_of_term(passages)
         strengths = _strengths(passages, weights)
+        self._rarity = {term: self._rarity_of(term) for term in set().union(*strengths)}
         impacts: defaultdict[str, list[tuple[int, float]]] = defaultdict(list)
         for tool, strength_of_term in enumerate(strengths):
             for term, strength in strength_of_term.items():
-                impacts[term].append((tool, strength / (strength + weights.saturation)))
-        self._rarity = {term: self._rarity_of(term) for term in impacts}
-        self.by_term = {term: _posting(found, self._rarity[term]) for term, found in impacts.items()}
+                impacts[term].append((tool, self._rarity[term] * strength / (strength + weights.saturation)))
+        self.by_term: dict[str, Posting] = {
+            term: dict(sorted(found, key=itemgetter(1), reverse=True)) for term, found in impacts.items()
+        }
 
     def rarity(self, term: str) -> float:
         return self._rarity.get(term, 0.0)
@@ -68,12 +61,6 @@ class Postings:
             *(self._tools_of_term[other] for other in same_as().get(term, ()) if other in self._tools_of_term)
         )
         return math.log(1 + (self._count - len(tools) + 0.5) / (len(tools) + 0.5))
-
-
-def _posting(found: list[tuple[int, float]], rarity: float) -> Posting:
-    ordered = sorted(found, key=itemgetter(1), reverse=True)
-    impacts = [(tool, rarity * impact) for tool, impact in ordered]
-    return Posting(dict(impacts[:MAX_LEADERS]), dict(impacts[MAX_LEADERS:]))
 
 
 def _tools_of_term(passages: Sequence[Passages]) -> Mapping[str, set[int]]:

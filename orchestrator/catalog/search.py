@@ -6,16 +6,21 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import nlargest
+from itertools import islice
 
 from orchestrator.catalog.lookups import Lookup, Lookups
 from orchestrator.catalog.passages import MAX_FIELD_CHARACTERS, Passages, passages_of
-from orchestrator.catalog.postings import MAX_LEADERS, Postings, Weights
+from orchestrator.catalog.postings import Postings, Weights
 from orchestrator.catalog.queries import Query, read_query
 from orchestrator.catalog.words import terms
 from orchestrator.domain.tools import Tool
 
 MAX_QUERIES = 32
-MIN_CANDIDATES = 60
+MIN_CANDIDATES = 40
+MAX_FAST_LIMIT = 100
+# Candidates come from the first entries of each term's posting, as many as this allows; then all that a term says
+# about them counts. So a query's time hardly grows with the catalog.
+MAX_POSTINGS = 5000
 DEFAULT_WEIGHTS = Weights()
 
 Visible = Callable[[Tool], bool]
@@ -74,7 +79,7 @@ class SearchIndex:
 
     def _rank(self, wanted: Sequence[str], within: Numbers | None, limit: int, visible: Visible) -> list[Scored]:
         lookups = self._lookups.of(wanted)
-        if within is None and limit <= MAX_LEADERS // 2:
+        if within is None and limit <= MAX_FAST_LIMIT:
             candidates = _scores_of_candidates(lookups, max(MIN_CANDIDATES, 2 * limit))
             found = self._ordered(lookups, candidates, limit, visible)
             # With some tools hidden, visible ones may lie beyond the candidates.
@@ -144,17 +149,20 @@ def _numbers_by_server(tools: Sequence[Tool]) -> dict[str, Numbers]:
 
 
 def _scores_of_candidates(lookups: list[Lookup], count: int) -> dict[int, float]:
+    depth = MAX_POSTINGS // max(len(lookups), 1)
     scores: dict[int, float] = {}
-    score_of = scores.get
     for lookup in lookups:
-        weight = lookup.weight
-        for number, impact in lookup.posting.leaders.items():
-            scores[number] = score_of(number, 0.0) + weight * impact
+        _add_scores(scores, lookup, depth)
     candidates = _strongest(scores, count)
-    for lookup in lookups:
-        if lookup.posting.others:
-            _refine(candidates, lookup)
-    return candidates
+    if all(len(lookup.posting) <= depth for lookup in lookups):
+        return candidates
+    return _scores_within(lookups, frozenset(candidates))
+
+
+def _add_scores(scores: dict[int, float], lookup: Lookup, depth: int) -> None:
+    weight, score_of = lookup.weight, scores.get
+    for number, impact in islice(lookup.posting.items(), depth):
+        scores[number] = score_of(number, 0.0) + weight * impact
 
 
 def _strongest(scores: dict[int, float], count: int) -> dict[int, float]:
@@ -165,19 +173,11 @@ def _strongest(scores: dict[int, float], count: int) -> dict[int, float]:
     return {number: score for number, score in scores.items() if score >= threshold}
 
 
-def _refine(candidates: dict[int, float], lookup: Lookup) -> None:
-    others = lookup.posting.others
-    for number in candidates:
-        if number in others:
-            candidates[number] += lookup.weight * others[number]
-
-
 def _scores_within(lookups: list[Lookup], numbers: Numbers) -> dict[int, float]:
     scores: dict[int, float] = {}
     for lookup in lookups:
-        for part in (lookup.posting.leaders, lookup.posting.others):
-            for number in part.keys() & numbers:
-                scores[number] = scores.get(number, 0.0) + lookup.weight * part[number]
+        for number in lookup.posting.keys() & numbers:
+            scores[number] = scores.get(number, 0.0) + lookup.weight * lookup.posting[number]
     return scores
 
 

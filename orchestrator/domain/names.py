@@ -34,7 +34,9 @@ _JAVASCRIPT_WORDS = _words(
 # Allowed as names, but with a meaning for the language: a module that exports `then` is called when it is awaited.
 _JAVASCRIPT_TRAPS = _words("constructor exports globalThis Object Promise prototype require then __proto__")
 # What a generated Python module uses itself.
-_WRAPPER_WORDS = _words("Any Literal NotRequired TypeAlias TypedDict Unpack annotations builtins overload _Tool _tool")
+_WRAPPER_WORDS = _words(
+    "Any Literal NotRequired TypeAlias TypedDict Unpack annotations builtins overload TYPE_CHECKING _Tool _tool"
+)
 _RESERVED = frozenset(keyword.kwlist) | _JAVASCRIPT_WORDS | _JAVASCRIPT_TRAPS | _WRAPPER_WORDS
 
 # The modules that stand beside the generated ones.

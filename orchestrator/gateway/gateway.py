@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import structlog
 from aiohttp import web
+from pydantic import BaseModel, Field, ValidationError
 
-from orchestrator.catalog.catalog import Catalog
+from orchestrator.catalog.disclosure import Detail
+from orchestrator.catalog.observations import Observations
+from orchestrator.catalog.toolbox import Toolbox
 from orchestrator.domain.access import AccessBook, Caller, Role
 from orchestrator.domain.errors import (
     GrantInvalid,
@@ -28,6 +31,8 @@ from orchestrator.gateway.grants import Grant, Grants
 from orchestrator.gateway.ledger import LedgerEntry, Notify
 
 log = structlog.get_logger()
+
+B = TypeVar("B", bound=BaseModel)
 
 LARGE_CHARACTERS = 256 * 1024
 
@@ -63,9 +68,24 @@ class Upstreams(Protocol):
     ) -> CallResult: ...
 
 
+class SearchOrder(BaseModel):
+    query: str | list[str]
+    server: str | None = None
+    detail: Detail = Detail.DESCRIPTION
+    limit: int = Field(10, ge=1, le=50)
+
+
 class Gateway:
-    def __init__(self, catalog: Catalog, upstreams: Upstreams, access: Access, limits: GatewayLimits) -> None:
-        self._catalog = catalog
+    def __init__(
+        self,
+        toolbox: Toolbox,
+        observations: Observations,
+        upstreams: Upstreams,
+        access: Access,
+        limits: GatewayLimits,
+    ) -> None:
+        self._toolbox = toolbox
+        self._observations = observations
         self._upstreams = upstreams
         self._access = access
         self._limits = limits
@@ -140,7 +160,7 @@ class Gateway:
     ) -> str:
         grant.count_call()
         grant.count_bytes(size)
-        self._require_callable(grant, server, tool)
+        described = self._toolbox.callable_tool(self._role(grant), server, tool)
         if not isinstance(arguments, Mapping):
             raise InvalidArguments("The arguments are not an object.")
         async with grant.turns:
@@ -148,17 +168,19 @@ class Gateway:
             result = await self._upstreams.call(server, tool, arguments, self._limits.call_timeout_seconds)
             text = await _dumped(result)
         grant.count_bytes(len(text))
+        self._observations.note(described, result)
         failed = bool(result.get("isError"))
         entry.finish(CallOutcome.TOOL_ERROR if failed else CallOutcome.DONE, result_bytes=len(text))
         return text
 
-    def _require_callable(self, grant: Grant, server: str, tool: str) -> None:
-        role = self._role(grant)
-        decision = role.decide(server, tool)
-        if not decision.allowed:
-            raise ToolDenied(f"Role {role.name} may not call {server}/{tool}: {decision.rule}.")
-        if self._catalog.find(server, tool) is None:
-            raise ToolNotFound(f"There is no tool {server}/{tool}.")
+    async def search(self, grant: Grant, order: Order, size: int) -> str:
+        wish = _validated(SearchOrder, order)
+        queries = [wish.query] if isinstance(wish.query, str) else wish.query
+        found = self._toolbox.search(self._role(grant), queries, wish.detail, server=wish.server, limit=wish.limit)
+        return json.dumps(found)
+
+    async def info(self, grant: Grant, order: Order, size: int) -> str:
+        return json.dumps(self._toolbox.info(self._role(grant), _named(order, "server"), _named(order, "tool")))
 
     def _role(self, grant: Grant) -> Role:
         """The role as it stands now: a change of roles.json holds at once."""
@@ -170,6 +192,8 @@ class Gateway:
 
 ANSWERS: dict[tuple[str, str], Answer] = {
     ("POST", "/call"): Gateway.call,
+    ("POST", "/search"): Gateway.search,
+    ("POST", "/info"): Gateway.info,
 }
 
 
@@ -181,6 +205,14 @@ def _parsed(body: bytes) -> Order:
     if not isinstance(order, dict):
         raise InvalidArguments("The body is not an object.")
     return order
+
+
+def _validated(kind: type[B], order: Order) -> B:
+    try:
+        return kind.model_validate(order)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise InvalidArguments(f"{'.'.join(map(str, first['loc']))}: {first['msg']}.") from error
 
 
 def _named(order: Order, field: str) -> str:

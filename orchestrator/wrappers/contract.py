@@ -85,8 +85,6 @@ def _text(description: Any) -> str:
 
 
 def _hints(annotations: Mapping[str, Any]) -> list[str]:
-    if not isinstance(annotations, Mapping):
-        return []
     if annotations.get("readOnlyHint") is True:
         return ["It only reads."]
     return ["It may destroy or overwrite."] if annotations.get("destructiveHint") is True else []

@@ -85,7 +85,7 @@ def _definition(contract: Contract) -> str:
         f"    server={python_literal(contract.tool.server)},\n"
         f"    name={python_literal(contract.tool.name)},\n"
         f"    signature={python_literal(python_signature(contract))},\n"
-        f"    input={python_literal(input_rule(contract.input))},\n"
+        f"    rule={python_literal(input_rule(contract.input))},\n"
         f"    aliases={python_literal(argument_aliases(contract.input.root))},\n"
         ")\n"
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeGuard
 from urllib.parse import unquote
 
 from orchestrator.wrappers.types import (
@@ -193,7 +193,7 @@ class _Reader:
         return TupleOf(first, Never() if closed else found)
 
 
-def _is_local(pointer: Any) -> bool:
+def _is_local(pointer: Any) -> TypeGuard[str]:
     return isinstance(pointer, str) and (pointer == "#" or pointer.startswith("#/"))
 
 

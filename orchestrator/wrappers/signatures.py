@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import keyword
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
 
 from orchestrator.domain.execution import Language
 from orchestrator.domain.tools import Tool
@@ -67,7 +67,7 @@ def _short_enough(write: Callable[[int], str]) -> str:
 class _Brief:
     """How much is shown of a type depends on the depth that is left."""
 
-    primitives: dict[Primitive, str]
+    primitives: ClassVar[Mapping[Primitive, str]]
     unknown: str
     record: str
 
@@ -111,7 +111,7 @@ class _Brief:
 
 
 class _TypescriptBrief(_Brief):
-    primitives = {kind: "number" if kind is Primitive.INTEGER else kind.value for kind in Primitive}
+    primitives: ClassVar = {kind: "number" if kind is Primitive.INTEGER else kind.value for kind in Primitive}
     unknown = "unknown"
     record = "object"
 
@@ -129,7 +129,7 @@ class _TypescriptBrief(_Brief):
 
 
 class _PythonBrief(_Brief):
-    primitives = {
+    primitives: ClassVar = {
         Primitive.STRING: "str",
         Primitive.NUMBER: "float",
         Primitive.INTEGER: "int",

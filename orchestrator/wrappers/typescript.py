@@ -52,7 +52,7 @@ def typescript_module(contract: Contract) -> str:
 
 def _imports(types: Sequence[str]) -> str:
     contents = [content for content in Content if any(f"${content}" in text for text in types)]
-    imported = "".join(f"import {{ type {content} as ${content} }} from '../content.js';\n" for content in contents)
+    imported = "".join(f"import type {{ {content} as ${content} }} from '../content.js';\n" for content in contents)
     return f"import {{ callTool as $call, type Tool as $Tool }} from '../_client.js';\n{imported}"
 
 
@@ -79,7 +79,7 @@ def _definition(contract: Contract) -> str:
         f"  server: {typescript_literal(contract.tool.server)},\n"
         f"  name: {typescript_literal(contract.tool.name)},\n"
         f"  signature: {typescript_literal(typescript_signature(contract))},\n"
-        f"  input: {typescript_literal(input_rule(contract.input))},\n"
+        f"  rule: {typescript_literal(input_rule(contract.input))},\n"
         "};\n"
     )
 

@@ -37,8 +37,8 @@ def access(place):
 def test_a_key_finds_its_caller_and_role(place):
     caller = access(place).book.identify(key_of(place, "developer"))
     assert (caller.key_name, caller.role.name) == ("developer-key", "developer")
-    assert caller.role.may_use("postgres")
-    assert not caller.role.may_use("filesystem")
+    assert caller.role.may_call("postgres", "query")
+    assert not caller.role.may_call("filesystem", "read_file")
 
 
 @pytest.mark.parametrize("wrong", ["", "x", "é" * 40, "\ud800", "a" * 100_000])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-_KEPT_OF_OVERSIZED = 256
+ENDS_BYTES = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +42,14 @@ class LineSplitter:
         self._searched = 0
         head, self._head = self._head, None
         if head is not None or len(line) > self._max_bytes:
-            return Oversized(head or line[:_KEPT_OF_OVERSIZED], line[-_KEPT_OF_OVERSIZED:])
+            return Oversized(head or line[:ENDS_BYTES], line[-ENDS_BYTES:])
         return line
 
     def _shed(self) -> None:
         if self._head is None and len(self._line) > self._max_bytes:
-            self._head = bytes(self._line[:_KEPT_OF_OVERSIZED])
+            self._head = bytes(self._line[:ENDS_BYTES])
         if self._head is not None:
-            del self._line[:-_KEPT_OF_OVERSIZED]
+            del self._line[:-ENDS_BYTES]
             self._searched = len(self._line)
 
 
@@ -63,6 +63,7 @@ class EventStreamDecoder:
     def _begin(self) -> None:
         self._kind = "message"
         self._data: list[bytes] = []
+        self._size = 0
         self._oversized: Oversized | None = None
 
     def feed(self, chunk: bytes) -> Iterator[Event | Oversized]:
@@ -86,13 +87,14 @@ class EventStreamDecoder:
         value = value.removeprefix(b" ")
         if name == b"data":
             self._data.append(value)
+            self._size += len(value) + 1
             self._keep_within_the_limit()
         elif name == b"event":
             self._kind = value.decode("utf-8", "replace")
 
     def _keep_within_the_limit(self) -> None:
-        if sum(map(len, self._data)) > self._max_bytes:
-            self._oversized = Oversized(self._data[0][:_KEPT_OF_OVERSIZED], self._data[-1][-_KEPT_OF_OVERSIZED:])
+        if self._oversized is None and self._size > self._max_bytes + 1:
+            self._oversized = Oversized(self._data[0][:ENDS_BYTES], self._data[-1][-ENDS_BYTES:])
         if self._oversized is not None:
             self._data.clear()
 

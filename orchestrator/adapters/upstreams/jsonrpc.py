@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from orchestrator.adapters.upstreams.faults import RpcError, TransportFailed
+from orchestrator.domain.errors import InvalidArguments
 
 _PARSED_ON_THE_LOOP_BYTES = 256 * 1024
 # Where serialisers put the id: first (Python, Go) or last (the TypeScript SDK).
@@ -43,7 +44,10 @@ def encode_answer(request: Mapping[str, Any]) -> bytes:
 
 
 def _encode(message: Mapping[str, Any]) -> bytes:
-    return json.dumps(message, separators=(",", ":"), allow_nan=False).encode()
+    try:
+        return json.dumps(message, separators=(",", ":"), allow_nan=False).encode()
+    except (TypeError, ValueError, RecursionError):
+        raise InvalidArguments("The arguments hold something that JSON has no form for.") from None
 
 
 async def decode(raw: bytes) -> list[Mapping[str, Any]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from orchestrator.faces.http import execute, executions, operations
+from orchestrator.faces.http import execute, executions, operations, tools
 from orchestrator.faces.http.context import API, Api, authentication
 from orchestrator.faces.http.problems import problems
 
@@ -24,6 +24,10 @@ def build_app(api: Api) -> web.Application:
             web.get("/executions/{id}", executions.get_execution),
             web.get("/executions/{id}/output", executions.get_output),
             web.delete("/executions/{id}", executions.cancel_execution),
+            web.get("/tools", tools.list_tools),
+            web.get("/tools/search", tools.search_tools),
+            web.get("/tools/info/{server}/{tool}", tools.tool_info),
+            web.get("/whoami", tools.whoami),
             web.get("/health", operations.health),
             web.get("/livez", operations.livez),
             web.get("/readyz", operations.readyz),

@@ -8,6 +8,8 @@ from typing import Protocol
 
 from aiohttp import web
 
+from orchestrator.catalog.catalog import Catalog
+from orchestrator.catalog.toolbox import Toolbox
 from orchestrator.domain.access import Caller
 from orchestrator.domain.execution import Limits
 from orchestrator.faces.auth import Authenticator
@@ -37,6 +39,8 @@ class Api:
     authenticator: Authenticator
     readiness: Readiness
     tokens: TokenCounter
+    catalog: Catalog
+    toolbox: Toolbox
     limits: ApiLimits
     render_metrics: Callable[[], bytes]
     version: str

@@ -24,8 +24,8 @@ async def list_executions(request: web.Request) -> web.Response:
     caller = request[CALLER]
     records = await request.app[API].journal.newest(
         caller=None if caller.role.sees_all_executions else caller.key_name,
-        limit=(limit := _number(request, "limit", DEFAULT_PAGE, 1, LARGEST_PAGE)),
-        before=_number(request, "before", LARGEST_SEQUENCE, 0, LARGEST_SEQUENCE),
+        limit=(limit := number(request, "limit", DEFAULT_PAGE, 1, LARGEST_PAGE)),
+        before=number(request, "before", LARGEST_SEQUENCE, 0, LARGEST_SEQUENCE),
     )
     following = records[-1].sequence if len(records) == limit else None
     return _json(ExecutionList(executions=[summary(record) for record in records], next=following))
@@ -33,8 +33,8 @@ async def list_executions(request: web.Request) -> web.Response:
 
 async def get_execution(request: web.Request) -> web.Response:
     record = await _visible_record(request)
-    offset = _number(request, "offset", 0, 0, LARGEST_SEQUENCE)
-    length = _number(request, "length", LARGEST_SLICE, 1, LARGEST_SLICE)
+    offset = number(request, "offset", 0, 0, LARGEST_SEQUENCE)
+    length = number(request, "length", LARGEST_SLICE, 1, LARGEST_SLICE)
     stdout = await _page(request, record, Stream.STDOUT, offset, length)
     stderr = await _page(request, record, Stream.STDERR, offset, length)
     return _json(detail(record, stdout, stderr, offset))
@@ -102,7 +102,7 @@ def _stream(name: str) -> Stream:
         raise InvalidRequest("stream: it is stdout or stderr.") from error
 
 
-def _number(request: web.Request, name: str, default: int, least: int, most: int) -> int:
+def number(request: web.Request, name: str, default: int, least: int, most: int) -> int:
     text = request.query.get(name)
     if text is None:
         return default

@@ -8,6 +8,7 @@ from importlib import resources
 
 from aiohttp import web
 
+from orchestrator.domain.upstream import UpstreamStatus
 from orchestrator.faces.http.context import API
 from orchestrator.faces.http.openapi import document
 from orchestrator.faces.http.problems import problem_of
@@ -22,15 +23,21 @@ DOCS_POLICY = (
 
 async def health(request: web.Request) -> web.Response:
     api = request.app[API]
+    by_server = api.catalog.tools_by_server()
     body = Health(
         status="healthy" if api.readiness.ready else "degraded",
         version=api.version,
         uptime=round(time.monotonic() - api.started_at, 3),
-        servers=0,
-        total_tools=0,
-        tools_by_server={},
+        servers=len(by_server),
+        total_tools=sum(by_server.values()),
+        tools_by_server=by_server,
+        upstreams={status.server: _upstream(status) for status in api.catalog.statuses()},
     )
     return web.Response(text=body.model_dump_json(by_alias=True), content_type="application/json")
+
+
+def _upstream(status: UpstreamStatus) -> str:
+    return f"{status.state.value}: {status.problem}" if status.problem else status.state.value
 
 
 async def livez(request: web.Request) -> web.Response:

@@ -34,6 +34,12 @@ STATUS_OF_CODE = {
     "lockdown_mismatch": HTTPStatus.SERVICE_UNAVAILABLE,
     "sandbox_error": HTTPStatus.SERVICE_UNAVAILABLE,
     "journal_unavailable": HTTPStatus.SERVICE_UNAVAILABLE,
+    "tool_denied": HTTPStatus.FORBIDDEN,
+    "tool_not_found": HTTPStatus.NOT_FOUND,
+    "tool_unavailable": HTTPStatus.SERVICE_UNAVAILABLE,
+    "invalid_arguments": HTTPStatus.UNPROCESSABLE_ENTITY,
+    "limit_exceeded": HTTPStatus.TOO_MANY_REQUESTS,
+    "grant_invalid": HTTPStatus.UNAUTHORIZED,
     "internal_error": HTTPStatus.INTERNAL_SERVER_ERROR,
 }
 HINT_OF_STATUS = {

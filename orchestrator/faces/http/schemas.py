@@ -16,7 +16,7 @@ class Body(BaseModel):
 
 
 class ExecuteRequest(Body):
-    model_config = ConfigDict(alias_generator=to_camel, extra="forbid", strict=True)
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=False, extra="forbid", strict=True)
 
     code: Annotated[str, Field(min_length=1, description="The program.")]
     language: Annotated[Language, Field(strict=False)] = Language.TYPESCRIPT
@@ -123,6 +123,7 @@ class Health(Body):
     servers: int
     total_tools: int
     tools_by_server: dict[str, int]
+    upstreams: dict[str, str] = Field(description="State of each server, with its problem.")
 
 
 class Problem(Body):

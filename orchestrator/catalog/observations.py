@@ -1,0 +1,39 @@
+"""Remembers the shape of what tools without an output schema returned. Never a value."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from orchestrator.domain.tools import Tool
+from orchestrator.domain.upstream import CallResult
+from orchestrator.wrappers import Shape, merge, observe
+
+# A new shape makes new wrappers, and those retire warm sandboxes: not more often than this.
+PUBLISH_EVERY_SECONDS = 60.0
+MAX_TOOLS = 10_000
+
+
+class Observations:
+    def __init__(self) -> None:
+        self._known: dict[str, Shape] = {}
+        self.shapes: Mapping[str, Shape] = {}
+        self._published_at = 0.0
+        self.version = 0
+
+    def note(self, tool: Tool, result: CallResult) -> None:
+        if tool.output_schema is not None or len(self._known) >= MAX_TOOLS:
+            return
+        seen, known = observe(result), self._known.get(tool.path)
+        if seen is not None:
+            self._known[tool.path] = seen if known is None else merge(known, seen)
+
+    def publish(self) -> None:
+        due = time.monotonic() - self._published_at >= PUBLISH_EVERY_SECONDS
+        if due and self._known != self.shapes:
+            self.shapes = dict(self._known)
+            self._published_at = time.monotonic()
+            self.version += 1
+
+    def of(self, tool: Tool) -> Shape | None:
+        return self._known.get(tool.path)

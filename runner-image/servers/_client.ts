@@ -1,0 +1,93 @@
+// Calls tools through the gateway, which is the only address that a sandbox reaches.
+
+import { Agent, request, type IncomingMessage } from 'node:http';
+
+import { checkedArguments, type Tool } from './_arguments.js';
+import { errorMessage, unwrap, type CallResult } from './content.js';
+import { InvalidArguments, ToolDenied, ToolError, ToolLimitExceeded, ToolUnavailable } from './errors.js';
+
+export type { Tool } from './_arguments.js';
+export * from './errors.js';
+
+type About = { server: string; tool: string };
+type Reply = { status: number; body: string } | { failure: Error };
+
+// More at once wait here, not in the gateway.
+const MAX_CONNECTIONS = 64;
+
+const agent = new Agent({ keepAlive: true, maxSockets: MAX_CONNECTIONS, maxFreeSockets: MAX_CONNECTIONS });
+
+export async function callTool<T>(tool: Tool, args: unknown): Promise<T> {
+  const about = { server: tool.server, tool: tool.name };
+  const names = `"server":${JSON.stringify(tool.server)},"tool":${JSON.stringify(tool.name)}`;
+  const result = await ask('/call', `{${names},"arguments":${checkedArguments(tool, args)}}`, about);
+  if ((result as CallResult).isError) throw new ToolError(errorMessage(result as CallResult), about);
+  return unwrap(result as CallResult) as T;
+}
+
+export async function ask(path: string, body: string, about: About): Promise<unknown> {
+  // Errors are made here and not where the reply arrives, so that their stack leads to the program.
+  const reply = await post(path, body, about);
+  if ('failure' in reply) {
+    throw new ToolUnavailable(`The gateway cannot be reached: ${reply.failure.message}`, {
+      ...about,
+      code: 'tool_unavailable',
+    });
+  }
+  const parsed = parse(reply.body);
+  if (reply.status === 200 && parsed !== undefined) return parsed;
+  throw refusal(reply.status, parsed, about);
+}
+
+function parse(body: string): unknown {
+  try {
+    return JSON.parse(body);
+  } catch {
+    return undefined;
+  }
+}
+
+function post(path: string, body: string, about: About): Promise<Reply> {
+  const { CODE_EXECUTOR_GATEWAY: gateway, CODE_EXECUTOR_GRANT: grant } = process.env;
+  if (!gateway || !grant) {
+    const message = 'Tools cannot be called here: there is no gateway.';
+    throw new ToolUnavailable(message, { ...about, code: 'tool_unavailable' });
+  }
+  const headers = { authorization: `Bearer ${grant}`, 'content-type': 'application/json' };
+  return new Promise((resolve) => {
+    const fail = (failure: Error): void => resolve({ failure });
+    request(new URL(path, gateway), { method: 'POST', agent, headers }, (response) => receive(response, resolve, fail))
+      .on('error', fail)
+      .end(body);
+  });
+}
+
+function receive(response: IncomingMessage, done: (reply: Reply) => void, fail: (failure: Error) => void): void {
+  const chunks: Buffer[] = [];
+  response.on('data', (chunk: Buffer) => chunks.push(chunk));
+  response.on('error', fail);
+  response.on('end', () => done({ status: response.statusCode ?? 0, body: Buffer.concat(chunks).toString() }));
+}
+
+const errorsByCode: Record<string, typeof ToolError> = {
+  tool_denied: ToolDenied,
+  grant_invalid: ToolDenied,
+  tool_unavailable: ToolUnavailable,
+  invalid_arguments: InvalidArguments,
+  limit_exceeded: ToolLimitExceeded,
+};
+
+function errorFor(status: number): typeof ToolError {
+  if (status === 401 || status === 403) return ToolDenied;
+  if (status === 400 || status === 422) return InvalidArguments;
+  if (status === 413 || status === 429) return ToolLimitExceeded;
+  return status >= 500 ? ToolUnavailable : ToolError;
+}
+
+function refusal(status: number, parsed: unknown, about: About): ToolError {
+  const { code, message, hint } = (parsed ?? {}) as { code?: string; message?: string; hint?: string };
+  const known = code !== undefined && Object.hasOwn(errorsByCode, code) ? errorsByCode[code] : undefined;
+  const Kind = known ?? errorFor(status);
+  const text = message ?? `The gateway answered with status ${status} and no explanation.`;
+  return new Kind(text, { ...about, ...(code && { code }), ...(hint && { hint }) });
+}

@@ -1,0 +1,55 @@
+"""Which servers and tools there are, by the names under which they are imported."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator, Mapping
+from typing import Any
+
+from ._client import ask, now_or_pending
+
+
+class _Names(list[str]):
+    """A list that may be awaited, as everything else may."""
+
+    def __await__(self) -> Generator[None, None, list[str]]:
+        yield from ()
+        return self
+
+
+class Directory:
+    def __init__(self, entries: Mapping[str, Mapping[str, Any]]) -> None:
+        self._entries = entries
+
+    def servers(self) -> list[str]:
+        return _Names(self._entries)
+
+    def tools(self, server: str | None) -> list[str]:
+        if server is None:
+            return _Names(f"{each}/{tool}" for each in self._entries for tool in self.tools(each))
+        by_name = {entry["name"]: entry for entry in self._entries.values()}
+        entry = self._entries.get(server) or by_name.get(server)
+        if entry is None:
+            raise ValueError(f"There is no server '{server}'; there are: {', '.join(self._entries)}")
+        return _Names(entry["tools"])
+
+    def search(self, query: str | list[str], **options: Any) -> list[dict[str, Any]]:
+        given = {name: value for name, value in options.items() if value is not None}
+        if "server" in given:
+            given["server"] = self._server_name(given["server"])
+        body = json.dumps({"query": query, **given})
+        found: list[dict[str, Any]] = now_or_pending(lambda: _tools_of(ask("/search", body)), "search_tools")
+        return found
+
+    def info(self, server: str, tool: str) -> dict[str, Any]:
+        tools = self._entries.get(server, {}).get("tools", {})
+        about = {"server": self._server_name(server), "tool": tools.get(tool, tool)}
+        found: dict[str, Any] = now_or_pending(lambda: ask("/info", json.dumps(about), **about), "tool_info")
+        return found
+
+    def _server_name(self, server: str) -> str:
+        return str(self._entries.get(server, {}).get("name", server))
+
+
+def _tools_of(found: Any) -> Any:
+    return found if isinstance(found, list) else found.get("tools", [])

@@ -1,0 +1,48 @@
+// Which servers and tools there are, by the names under which they are imported.
+
+import { ask } from './_client.js';
+
+export type SearchOptions = { server?: string; detail?: 'name' | 'description' | 'full'; limit?: number };
+// How much it tells depends on the detail that was asked for.
+export type ToolSummary = { [key: string]: any };
+
+type Entry = { name: string; tools: { [identifier: string]: string } };
+
+export class Directory {
+  private readonly entries: Map<string, Entry>;
+
+  constructor(entries: { [server: string]: Entry }) {
+    this.entries = new Map(Object.entries(entries));
+  }
+
+  servers(): string[] {
+    return [...this.entries.keys()];
+  }
+
+  tools(server?: string): string[] {
+    if (server === undefined) return this.servers().flatMap((each) => this.tools(each).map((tool) => `${each}/${tool}`));
+    const entry = this.entries.get(server) ?? [...this.entries.values()].find(({ name }) => name === server);
+    if (!entry) throw new Error(`There is no server '${server}'; there are: ${this.servers().join(', ')}`);
+    return Object.keys(entry.tools);
+  }
+
+  async search(query: string | string[], options: SearchOptions): Promise<ToolSummary[]> {
+    const server = options.server === undefined ? {} : { server: this.serverName(options.server) };
+    const found = await ask('/search', JSON.stringify({ query, ...options, ...server }), { server: '', tool: '' });
+    return (Array.isArray(found) ? found : (found as { tools: ToolSummary[] }).tools) ?? [];
+  }
+
+  async info(server: string, tool: string): Promise<ToolSummary> {
+    const about = { server: this.serverName(server), tool: this.toolName(server, tool) };
+    return (await ask('/info', JSON.stringify(about), about)) as ToolSummary;
+  }
+
+  private serverName(server: string): string {
+    return this.entries.get(server)?.name ?? server;
+  }
+
+  private toolName(server: string, tool: string): string {
+    const tools = this.entries.get(server)?.tools ?? {};
+    return (Object.hasOwn(tools, tool) && tools[tool]) || tool;
+  }
+}

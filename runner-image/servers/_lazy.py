@@ -1,0 +1,30 @@
+"""A package of tools whose modules are loaded when they are used: a program that needs one does not wait for fifty."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+
+class _Tools(ModuleType):
+    __all__: list[str]
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in self.__all__:
+            raise AttributeError(f"{self.__name__} has no tool '{name}'; it has: {', '.join(self.__all__)}")
+        import_module(f"{self.__name__}.{name}")
+        return self.__dict__[name]
+
+    def __setattr__(self, name: str, value: object) -> None:
+        # A module is put into its package when it was loaded; here the function of the same name takes its place.
+        is_tool = isinstance(value, ModuleType) and name in self.__all__
+        super().__setattr__(name, getattr(value, name) if is_tool else value)
+
+    def __dir__(self) -> list[str]:
+        return [*self.__all__, *super().__dir__()]
+
+
+def load_tools_when_used(package: str) -> None:
+    sys.modules[package].__class__ = _Tools

@@ -1,0 +1,62 @@
+"""What a tool returns besides JSON and text."""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Image:
+    mime_type: str
+    data: bytes = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Audio:
+    mime_type: str
+    data: bytes = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Resource:
+    """Has text or data."""
+
+    uri: str
+    mime_type: str | None = None
+    text: str | None = None
+    data: bytes | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class ResourceLink:
+    uri: str
+    name: str
+    mime_type: str | None = None
+    title: str | None = None
+    description: str | None = None
+    size: int | None = None
+
+
+def unwrap_content(content: Mapping[str, Any]) -> Any:
+    kind = content.get("type")
+    if kind == "image":
+        return Image(content.get("mimeType", ""), b64decode(content.get("data", "")))
+    if kind == "audio":
+        return Audio(content.get("mimeType", ""), b64decode(content.get("data", "")))
+    if kind == "resource_link":
+        return _link(content)
+    resource = content.get("resource")
+    return _resource(resource) if kind == "resource" and isinstance(resource, dict) else content
+
+
+def _resource(resource: Mapping[str, Any]) -> Resource:
+    data = b64decode(resource["blob"]) if "blob" in resource else None
+    return Resource(resource.get("uri", ""), resource.get("mimeType"), resource.get("text"), data)
+
+
+def _link(content: Mapping[str, Any]) -> ResourceLink:
+    about = (content.get(key) for key in ("mimeType", "title", "description", "size"))
+    return ResourceLink(content.get("uri", ""), content.get("name", ""), *about)

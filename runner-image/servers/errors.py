@@ -1,0 +1,31 @@
+"""What can go wrong with a call of a tool."""
+
+from __future__ import annotations
+
+
+class ToolError(Exception):
+    def __init__(
+        self, message: str, *, server: str = "", tool: str = "", code: str = "tool_error", hint: str | None = None
+    ) -> None:
+        name = f"{server}/{tool}: " if tool else ""
+        super().__init__(f"{name}{message}" + (f"\n{hint}" if hint else ""))
+        self.server = server
+        self.tool = tool
+        self.code = code
+        self.hint = hint
+
+
+class ToolDenied(ToolError):
+    """The role of this execution may not call the tool."""
+
+
+class ToolUnavailable(ToolError):
+    """The server, or the gateway to it, cannot be reached."""
+
+
+class InvalidArguments(ToolError):
+    """The arguments do not fit the tool."""
+
+
+class ToolLimitExceeded(ToolError):
+    """Too many calls, too many at once, or too many bytes."""

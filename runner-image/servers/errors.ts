@@ -1,0 +1,33 @@
+// What can go wrong with a call of a tool.
+
+export class ToolError extends Error {
+  readonly server: string;
+  readonly tool: string;
+  readonly code: string;
+  readonly hint?: string;
+
+  constructor(message: string, about: { server: string; tool: string; code?: string; hint?: string }) {
+    const name = about.tool ? `${about.server}/${about.tool}: ` : '';
+    super(`${name}${message}${about.hint ? `\n${about.hint}` : ''}`);
+    this.server = about.server;
+    this.tool = about.tool;
+    this.code = about.code ?? 'tool_error';
+    if (about.hint) this.hint = about.hint;
+  }
+
+  override get name(): string {
+    return this.constructor.name;
+  }
+}
+
+/** The role of this execution may not call the tool. */
+export class ToolDenied extends ToolError {}
+
+/** The server, or the gateway to it, cannot be reached. */
+export class ToolUnavailable extends ToolError {}
+
+/** The arguments do not fit the tool. */
+export class InvalidArguments extends ToolError {}
+
+/** Too many calls, too many at once, or too many bytes. */
+export class ToolLimitExceeded extends ToolError {}

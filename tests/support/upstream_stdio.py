@@ -1,0 +1,77 @@
+"""A stdio server to be run as a program: `python upstream_stdio.py [noisy]`. Each tool is one way to behave."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from typing import Any
+
+TOOLS = ["echo", "environment", "huge", "malformed", "die", "child", "wait", "chatter", "batch"]
+write_lock = threading.Lock()
+cancelled: list[Any] = []
+
+
+def write(text: str) -> None:
+    with write_lock:
+        sys.stdout.write(text + "\n")
+        sys.stdout.flush()
+
+
+def answer(message: dict[str, Any], result: Any) -> None:
+    # The id comes last, as the TypeScript SDK writes it.
+    write(json.dumps({"result": result, "jsonrpc": "2.0", "id": message["id"]}))
+
+
+def text(value: Any) -> dict[str, Any]:
+    return {"content": [{"type": "text", "text": value if isinstance(value, str) else json.dumps(value)}]}
+
+
+def call(message: dict[str, Any]) -> None:
+    arguments = message["params"]["arguments"]
+    match message["params"]["name"]:
+        case "echo":
+            answer(message, text(arguments))
+        case "environment":
+            answer(message, text(dict(os.environ)))
+        case "huge":
+            answer(message, text("x" * arguments["bytes"]))
+        case "malformed":
+            write(f'{{"result": {{oops, "jsonrpc": "2.0", "id": {message["id"]}}}')
+        case "die":
+            os.kill(os.getpid(), signal.SIGKILL)
+        case "child":
+            child = subprocess.Popen(["sleep", "1000"], stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
+            answer(message, text({"pid": os.getpid(), "child": child.pid}))
+        case "wait":
+            pass  # never answered; what was cancelled is told by "chatter"
+        case "chatter":
+            answer(message, text(cancelled))
+        case "batch":
+            write(json.dumps([{"jsonrpc": "2.0", "id": message["id"], "result": text("batched")}]))
+
+
+def main() -> None:
+    if "noisy" in sys.argv:
+        write("Server starting up ...")
+        write("[1, 2")
+        write("")
+        print("a secret on stderr: hunter2-hunter2", file=sys.stderr)
+    for line in sys.stdin:
+        message = json.loads(line)
+        match message.get("method"):
+            case "initialize":
+                answer(message, {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}})
+            case "tools/list":
+                answer(message, {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in TOOLS]})
+            case "tools/call":
+                call(message)
+            case "notifications/cancelled":
+                cancelled.append(message["params"]["requestId"])
+
+
+if __name__ == "__main__":
+    main()
