@@ -97,7 +97,12 @@ async def running_daemon(settings: Settings) -> AsyncIterator[Daemon]:
         )
         undo.callback(pool.close)
 
-        admission = Admission(max_running=settings.max_running, max_waiting=settings.max_waiting)
+        admission = Admission(
+            max_running=settings.max_running,
+            max_waiting=settings.max_waiting,
+            max_running_per_caller=settings.max_running_per_caller,
+            max_waiting_per_caller=settings.max_waiting_per_caller,
+        )
         metrics = Metrics(_gauges(admission, sandboxes, pool))
         executor = Executor(admission, pool, tools.workspaces, gateway, journal, on_finished=_observer(metrics))
         readiness = Readiness(engine, journal)

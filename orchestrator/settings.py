@@ -65,6 +65,7 @@ class Settings(BaseSettings):
     )
     max_code_bytes: int = Field(MIB, ge=1024, le=4 * MIB, description="Largest program, in UTF-8.")
     max_running: int = Field(8, ge=1, le=256, description="Executions that run at once.")
+    max_running_per_caller: int = Field(6, ge=1, le=256, description="Executions of one caller that run at once.")
     max_waiting: int = Field(64, ge=0, le=10_000, description="Executions that wait; more are refused.")
     warm_floor: int = Field(1, ge=0, le=64, description="Least number of warm sandboxes per language and role.")
     warm_ceiling: int = Field(8, ge=0, le=256, description="Largest number of warm sandboxes per language and role.")
@@ -76,6 +77,7 @@ class Settings(BaseSettings):
     max_tool_result_bytes: int = Field(16 * MIB, ge=1024, description="Largest result of a tool call.")
     max_tool_total_bytes: int = Field(256 * MIB, ge=1024, description="All arguments and results of one execution.")
     tool_timeout_seconds: float = Field(120, gt=0, description="Time for one tool call.")
+    max_waiting_per_caller: int = Field(48, ge=0, le=10_000, description="Executions of one caller that wait.")
     journal_max_executions: int = Field(
         10_000, ge=1, description="Executions that the journal remembers, with their output."
     )

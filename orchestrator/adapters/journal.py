@@ -56,10 +56,13 @@ CREATE TABLE IF NOT EXISTS executions (
     limits       TEXT,
     timings      TEXT,
     usage        TEXT,
-    tool_calls   TEXT
+    tool_calls   TEXT,
+    idempotency_key TEXT
 ) STRICT;
 CREATE INDEX IF NOT EXISTS executions_by_caller ON executions (caller, sequence);
 CREATE INDEX IF NOT EXISTS executions_open ON executions (state) WHERE state IN ('queued', 'running');
+CREATE UNIQUE INDEX IF NOT EXISTS executions_by_key ON executions (caller, idempotency_key)
+    WHERE idempotency_key IS NOT NULL;
 CREATE TABLE IF NOT EXISTS outputs (
     execution_id TEXT NOT NULL REFERENCES executions (id) ON DELETE CASCADE,
     stream       TEXT NOT NULL,
@@ -79,8 +82,8 @@ class SqliteJournal:
 
     async def open(self, execution: Execution) -> None:
         await self._write(
-            "INSERT INTO executions (id, caller, role, state, accepted_at, language, code_sha256, code_bytes, limits)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO executions (id, caller, role, state, accepted_at, language, code_sha256, code_bytes, limits,"
+            " idempotency_key) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             execution.id,
             execution.caller.key_name,
             execution.caller.role.name,
@@ -90,6 +93,7 @@ class SqliteJournal:
             execution.code_sha256,
             execution.code_bytes,
             json.dumps(asdict(execution.limits)),
+            execution.idempotency_key,
         )
         await self._prune_now_and_then()
 
@@ -124,6 +128,12 @@ class SqliteJournal:
 
     async def find(self, execution_id: str) -> ExecutionRecord | None:
         rows = await self._read("SELECT * FROM executions WHERE id = ?", execution_id)
+        return _record(rows[0]) if rows else None
+
+    async def find_by_key(self, caller: str, idempotency_key: str) -> ExecutionRecord | None:
+        rows = await self._read(
+            "SELECT * FROM executions WHERE caller = ? AND idempotency_key = ?", caller, idempotency_key
+        )
         return _record(rows[0]) if rows else None
 
     async def newest(self, *, caller: str | None, limit: int, before: int | None) -> Sequence[ExecutionRecord]:
@@ -250,6 +260,7 @@ def _finish(database: sqlite3.Connection, result: ExecutionResult) -> None:
 
 def _record(row: sqlite3.Row) -> ExecutionRecord:
     fields = dict(row)
+    del fields["idempotency_key"]
     fields["state"] = State(row["state"])
     fields["language"] = Language(row["language"]) if row["language"] else None
     fields["outcome"] = Outcome(row["outcome"]) if row["outcome"] else None

@@ -16,7 +16,7 @@ from orchestrator.catalog.words import terms
 from orchestrator.domain.tools import Tool
 
 MAX_QUERIES = 32
-MIN_CANDIDATES = 40
+MIN_CANDIDATES = 60
 MAX_FAST_LIMIT = 100
 # Candidates come from the first entries of each term's posting, as many as this allows; then all that a term says
 # about them counts. So a query's time hardly grows with the catalog.

@@ -79,6 +79,12 @@ class QueueFull(OrchestratorError):
     code = "queue_full"
 
 
+class IdempotencyMismatch(OrchestratorError):
+    """Use a new Idempotency-Key for a different program."""
+
+    code = "idempotency_mismatch"
+
+
 class ShuttingDown(OrchestratorError):
     """The daemon is stopping; try again when it is back."""
 

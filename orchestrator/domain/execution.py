@@ -77,6 +77,7 @@ class Execution:
     code: str
     limits: Limits
     accepted_at: float
+    idempotency_key: str | None = None
 
     @property
     def code_bytes(self) -> int:

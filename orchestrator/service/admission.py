@@ -1,9 +1,9 @@
-"""Who runs now, who waits, who is refused."""
+"""Who runs now, who waits, who is refused. Callers take turns, so none can keep the others waiting by asking often."""
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import Counter, OrderedDict, deque
 from types import TracebackType
 
 from orchestrator.domain.errors import QueueFull
@@ -11,22 +11,23 @@ from orchestrator.domain.errors import QueueFull
 RETRY_AFTER_SECONDS = 5
 
 
+
 class Ticket:
     """A place in the queue, then a place among the running; given back exactly once, by leaving the context."""
 
-    def __init__(self, admission: Admission) -> None:
+    def __init__(self, admission: Admission, caller: str) -> None:
         self._admission = admission
+        self.caller = caller
         self._turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     @property
     def position(self) -> int:
+        """0 when it runs, 1 when it is next."""
         return self._admission.position_of(self)
 
-    def call(self) -> bool:
-        if self._turn.done():
-            return False
-        self._turn.set_result(None)
-        return True
+    def call(self) -> None:
+        if not self._turn.done():
+            self._turn.set_result(None)
 
     async def __aenter__(self) -> None:
         try:
@@ -42,11 +43,16 @@ class Ticket:
 
 
 class Admission:
-    def __init__(self, *, max_running: int, max_waiting: int) -> None:
+    def __init__(
+        self, *, max_running: int, max_waiting: int, max_running_per_caller: int, max_waiting_per_caller: int
+    ) -> None:
         self._max_running = max_running
         self._max_waiting = max_waiting
+        self._max_running_per_caller = max_running_per_caller
+        self._max_waiting_per_caller = max_waiting_per_caller
         self._running: set[Ticket] = set()
-        self._waiting: deque[Ticket] = deque()
+        self._running_of: Counter[str] = Counter()
+        self._queues: OrderedDict[str, deque[Ticket]] = OrderedDict()  # the caller whose turn it is comes first
 
     @property
     def running(self) -> int:
@@ -54,31 +60,55 @@ class Admission:
 
     @property
     def waiting(self) -> int:
-        return len(self._waiting)
+        return sum(len(queue) for queue in self._queues.values())
 
-    def request(self) -> Ticket:
-        if self.running >= self._max_running and self.waiting >= self._max_waiting:
-            raise QueueFull(
-                f"{self.running} executions run and {self.waiting} wait.",
-                retry_after_seconds=RETRY_AFTER_SECONDS,
-            )
-        ticket = Ticket(self)
-        self._waiting.append(ticket)
+    def request(self, caller: str) -> Ticket:
+        self._refuse_if_full(caller)
+        ticket = Ticket(self, caller)
+        self._queues.setdefault(caller, deque()).append(ticket)
         self._call_next()
         return ticket
 
     def position_of(self, ticket: Ticket) -> int:
-        """0 when it runs, 1 when it is next."""
-        return self._waiting.index(ticket) + 1 if ticket in self._waiting else 0
+        return next((place for place, other in enumerate(self._in_order(), start=1) if other is ticket), 0)
 
     def leave(self, ticket: Ticket) -> None:
-        self._running.discard(ticket)
-        if ticket in self._waiting:
-            self._waiting.remove(ticket)
+        if ticket in self._running:
+            self._running.remove(ticket)
+            self._running_of[ticket.caller] -= 1
+        elif ticket in (queue := self._queues.get(ticket.caller, deque())):
+            queue.remove(ticket)
+            self._forget_if_empty(ticket.caller)
         self._call_next()
 
+    def _refuse_if_full(self, caller: str) -> None:
+        own = len(self._queues.get(caller, ()))
+        must_wait = self.running >= self._max_running or self._running_of[caller] >= self._max_running_per_caller
+        if must_wait and own >= self._max_waiting_per_caller:
+            raise QueueFull(f"{own} of your executions wait already.", retry_after_seconds=RETRY_AFTER_SECONDS)
+        if must_wait and self.waiting >= self._max_waiting:
+            message = f"{self.running} executions run and {self.waiting} wait."
+            raise QueueFull(message, retry_after_seconds=RETRY_AFTER_SECONDS)
+
     def _call_next(self) -> None:
-        while self._waiting and self.running < self._max_running:
-            ticket = self._waiting.popleft()
-            if ticket.call():
-                self._running.add(ticket)
+        while self.running < self._max_running and (caller := self._next_caller()) is not None:
+            ticket = self._queues[caller].popleft()
+            self._queues.move_to_end(caller)
+            self._forget_if_empty(caller)
+            self._running.add(ticket)
+            self._running_of[caller] += 1
+            ticket.call()
+
+    def _next_caller(self) -> str | None:
+        free = (caller for caller in self._queues if self._running_of[caller] < self._max_running_per_caller)
+        return next(free, None)
+
+    def _forget_if_empty(self, caller: str) -> None:
+        if not self._queues[caller]:
+            del self._queues[caller]
+
+    def _in_order(self) -> list[Ticket]:
+        """The order in which the waiting will be called, if nobody else comes."""
+        rounds = [list(queue) for queue in self._queues.values()]
+        longest = max((len(queue) for queue in rounds), default=0)
+        return [queue[turn] for turn in range(longest) for queue in rounds if turn < len(queue)]

@@ -7,6 +7,7 @@ import time
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from itertools import pairwise
 
 import structlog
@@ -14,6 +15,7 @@ import structlog
 from orchestrator.domain.access import Caller
 from orchestrator.domain.errors import (
     AlreadyFinished,
+    IdempotencyMismatch,
     JournalUnavailable,
     NotFound,
     OrchestratorError,
@@ -22,6 +24,7 @@ from orchestrator.domain.errors import (
 from orchestrator.domain.execution import (
     Ending,
     Execution,
+    ExecutionRecord,
     ExecutionResult,
     Language,
     Limits,
@@ -30,6 +33,7 @@ from orchestrator.domain.execution import (
     State,
     Stream,
     Timings,
+    Usage,
 )
 from orchestrator.domain.sandbox import Program
 from orchestrator.service.admission import Admission, Ticket
@@ -84,23 +88,56 @@ class Executor:
         self._running: dict[str, RunningExecution] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._accepting = True
+        self._starting_with_key = asyncio.Lock()
 
     async def start(
-        self, caller: Caller, language: Language, code: str, limits: Limits, execution_id: str
+        self,
+        caller: Caller,
+        language: Language,
+        code: str,
+        limits: Limits,
+        execution_id: str,
+        idempotency_key: str | None = None,
     ) -> RunningExecution:
+        execution = Execution(execution_id, caller, language, code, limits, time.time(), idempotency_key)
+        if idempotency_key is None:
+            return await self._start(execution)
+        # The lock makes concurrent requests with one key meet one execution: the first starts it, the others find it.
+        async with self._starting_with_key:
+            return await self._repeated(execution) or await self._start(execution)
+
+    async def _start(self, execution: Execution) -> RunningExecution:
         if not self._accepting:
             raise ShuttingDown("The daemon is stopping.", retry_after_seconds=10)
-        execution = Execution(execution_id, caller, language, code, limits, time.time())
-        ticket = self._admission.request()
+        ticket = self._admission.request(execution.caller.key_name)
         try:
             await self._journal.open(execution)
         except BaseException:
             self._admission.leave(ticket)
             raise
         running = RunningExecution(execution)
+        running.ticket = ticket
         self._running[execution.id] = running
         self._own(asyncio.create_task(self._conduct(running, ticket)))
         return running
+
+    async def _repeated(self, execution: Execution) -> RunningExecution | None:
+        assert execution.idempotency_key is not None  # noqa: S101  (narrows the type)
+        record = await self._journal.find_by_key(execution.caller.key_name, execution.idempotency_key)
+        if record is None:
+            return None
+        if (record.code_sha256, record.language) != (execution.code_sha256, execution.language):
+            raise IdempotencyMismatch("The Idempotency-Key was used for another program.")
+        return self._running.get(record.id) or await self._from_the_journal(record, execution)
+
+    async def _from_the_journal(self, record: ExecutionRecord, asked: Execution) -> RunningExecution:
+        recorded = RunningExecution(replace(asked, id=record.id))
+        for stream in Stream:
+            page = await self._journal.output(record.id, stream, 0, asked.limits.max_output_bytes)
+            if page is not None and page.data:
+                recorded.receive(stream, page.data)
+        recorded.publish(_recorded_result(record, recorded))
+        return recorded
 
     async def refuse(self, caller: Caller, execution_id: str, error: OrchestratorError) -> None:
         refusal = Refusal(execution_id, caller, error.code, error.message, time.time())
@@ -203,6 +240,26 @@ class Executor:
     def _own(self, task: asyncio.Task[None]) -> None:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def _recorded_result(record: ExecutionRecord, recorded: RunningExecution) -> ExecutionResult:
+    return ExecutionResult(
+        execution_id=record.id,
+        ending=Ending(
+            record.outcome or Outcome.SANDBOX_ERROR,
+            exit_code=record.exit_code,
+            signal=record.signal,
+            usage=record.usage or Usage(),
+            error_code=record.error_code,
+            detail=record.detail,
+        ),
+        stdout=recorded.output(Stream.STDOUT),
+        stderr=recorded.output(Stream.STDERR),
+        limits=record.limits or recorded.execution.limits,
+        timings=record.timings or Timings(),
+        finished_at=record.finished_at or record.accepted_at,
+        tool_calls=record.tool_calls,
+    )
 
 
 def _ending(program: asyncio.Task[Ending], running: RunningExecution) -> Ending:

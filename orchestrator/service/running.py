@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from orchestrator.domain.execution import Execution, ExecutionResult, State, Stream
 from orchestrator.domain.ledger import ToolCall
+
+from orchestrator.service.admission import Ticket
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +29,29 @@ class RunningExecution:
         self.execution = execution
         self.state = State.QUEUED
         self.cancelled = asyncio.Event()
+        self.ticket: Ticket | None = None
+        self.watchers = 0
         self.warm = False
         self.tool_calls: tuple[ToolCall, ...] = ()
         self._happenings: list[Happening] = []
         self._watchers: list[asyncio.Future[None]] = []
         self._result: asyncio.Future[ExecutionResult] = asyncio.get_running_loop().create_future()
+
+    @property
+    def position(self) -> int:
+        """0 when it runs, 1 when it is next."""
+        return self.ticket.position if self.ticket is not None else 0
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Somebody waits for the result; when the last one goes away before it is there, the execution is cancelled."""
+        self.watchers += 1
+        try:
+            yield
+        finally:
+            self.watchers -= 1
+            if not self.watchers and not self.finished:
+                self.cancel()
 
     @property
     def finished(self) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import keyword
 import re
 import unicodedata
@@ -44,6 +43,7 @@ _PRIMITIVES = {
     Primitive.BOOLEAN: "bool",
     Primitive.NULL: "None",
 }
+_BUILTINS = ("bool", "builtins", "dict", "float", "int", "list", "str")
 _TYPING = ("Any", "Literal", "NotRequired", "TypeAlias", "TypedDict", "Unpack", "overload")
 
 
@@ -141,7 +141,7 @@ class _Declarations:
 
     def _fits_class(self, name: str) -> bool:
         """In the body of a class, a key would hide the type of the same name, and `__key` would be renamed."""
-        hides = hasattr(builtins, name) or name in _TYPING or name.startswith(("_", self._contract.type_prefix))
+        hides = name in _BUILTINS or name in _TYPING or name.startswith(("_", self._contract.type_prefix))
         return _is_plain(name) and not hides
 
     def _spell_field(self, field: Field, owner: str) -> str:

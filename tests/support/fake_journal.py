@@ -22,10 +22,13 @@ class FakeJournal:
     def __init__(self) -> None:
         self.records: dict[str, ExecutionRecord] = {}
         self.outputs: dict[tuple[str, Stream], bytes] = {}
+        self.keys: dict[tuple[str, str], str] = {}
         self.broken = False
 
     async def open(self, execution: Execution) -> None:
         self._require_writable()
+        if execution.idempotency_key is not None:
+            self.keys[execution.caller.key_name, execution.idempotency_key] = execution.id
         self.records[execution.id] = ExecutionRecord(
             sequence=len(self.records) + 1,
             id=execution.id,
@@ -86,6 +89,9 @@ class FakeJournal:
 
     async def find(self, execution_id: str) -> ExecutionRecord | None:
         return self.records.get(execution_id)
+
+    async def find_by_key(self, caller: str, idempotency_key: str) -> ExecutionRecord | None:
+        return self.records.get(self.keys.get((caller, idempotency_key), ""))
 
     async def newest(self, *, caller: str | None, limit: int, before: int | None) -> Sequence[ExecutionRecord]:
         matching = [

@@ -2,7 +2,14 @@ import asyncio
 
 import pytest
 
-from orchestrator.domain.errors import AlreadyFinished, JournalUnavailable, NotFound, QueueFull, ShuttingDown
+from orchestrator.domain.errors import (
+    AlreadyFinished,
+    IdempotencyMismatch,
+    JournalUnavailable,
+    NotFound,
+    QueueFull,
+    ShuttingDown,
+)
 from orchestrator.domain.execution import Language, Outcome, State
 from orchestrator.domain.sandbox import PoolSize
 from orchestrator.service import executor as executor_module
@@ -24,7 +31,12 @@ class Service:
         self.journal = FakeJournal()
         self.slots = Slots(self.engine)
         self.sandboxes = Sandboxes(self.engine, self.slots)
-        self.admission = Admission(max_running=max_running, max_waiting=max_waiting)
+        self.admission = Admission(
+            max_running=max_running,
+            max_waiting=max_waiting,
+            max_running_per_caller=max_running,
+            max_waiting_per_caller=max_waiting,
+        )
         self.gateway = FakeGateway()
         self.pool = WarmPool(self.sandboxes, dict, limits(), PoolSize(0, 0, 0, max_age_seconds=60))
         self.executor = Executor(self.admission, self.pool, FakeWorkspaces(), self.gateway, self.journal)
@@ -199,3 +211,47 @@ async def test_a_silent_program_gives_heartbeats(service):
     assert (await anext(chunks)).data == b"begun\n"
     assert await anext(chunks) is None
     await chunks.aclose()
+
+
+async def start_with_key(service, code=HELLO, key="k", caller=DEVELOPER):
+    return await service.executor.start(caller, Language.PYTHON, code, limits(), new_execution_id(), key)
+
+
+async def test_concurrent_requests_with_one_key_share_one_execution(service):
+    running = await asyncio.gather(*[start_with_key(service) for _ in range(10)])
+    results = await asyncio.gather(*[one.result() for one in running])
+    assert len({result.execution_id for result in results}) == 1
+    assert service.engine.programs_run == [HELLO]
+
+
+async def test_a_repeated_request_gets_the_recorded_result_without_running_again(service):
+    first = await (await start_with_key(service, EXIT_3)).result()
+    again = await (await start_with_key(service, EXIT_3)).result()
+    assert (again.execution_id, again.outcome, again.stdout, again.stderr) == (
+        first.execution_id,
+        Outcome.FAILED,
+        b"out\n",
+        b"err\n",
+    )
+    assert service.engine.programs_run == [EXIT_3]
+
+
+async def test_a_key_used_for_another_program_is_refused(service):
+    await (await start_with_key(service, HELLO)).result()
+    with pytest.raises(IdempotencyMismatch):
+        await start_with_key(service, EXIT_3)
+
+
+async def test_keys_of_different_callers_are_apart(service):
+    first, second = await start_with_key(service), await start_with_key(service, caller=OTHER_DEVELOPER)
+    assert first.execution.id != second.execution.id
+    await asyncio.gather(first.result(), second.result())
+
+
+async def test_the_execution_goes_on_until_its_last_watcher_is_gone(service):
+    running = await service.start(FOREVER)
+    with running.watched():
+        with running.watched():
+            pass
+        assert not running.cancelled.is_set()
+    assert (await running.result()).outcome is Outcome.CANCELLED

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import codecs
 import json
 from typing import Any
@@ -29,6 +28,7 @@ from orchestrator.service.running import RunningExecution
 
 JSON = "application/json"
 EVENT_STREAM = "text/event-stream"
+MAX_IDEMPOTENCY_KEY = 255
 
 
 async def execute(request: web.Request) -> web.StreamResponse:
@@ -37,15 +37,14 @@ async def execute(request: web.Request) -> web.StreamResponse:
     try:
         order = await _read_order(request, api)
         limits = api.limits.limits_for(order.timeout_seconds)
-        running = await api.executor.start(caller, order.language, order.code, limits, execution_id)
+        key = _idempotency_key(request)
+        running = await api.executor.start(caller, order.language, order.code, limits, execution_id, key)
     except OrchestratorError as error:
         await api.executor.refuse(caller, execution_id, error)
         raise
-    try:
+    request[EXECUTION_ID] = running.execution.id
+    with running.watched():
         return await (_stream if _wants_events(request) else _answer)(request, running)
-    except (asyncio.CancelledError, ConnectionError):
-        running.cancel()  # nobody is there to read the result
-        raise
 
 
 async def _answer(request: web.Request, running: RunningExecution) -> web.Response:
@@ -58,11 +57,11 @@ async def _answer(request: web.Request, running: RunningExecution) -> web.Respon
 async def _stream(request: web.Request, running: RunningExecution) -> web.StreamResponse:
     api = request.app[API]
     events = await EventStream.open(request)
-    await events.send("started", {"executionId": running.execution.id})
+    await events.send("started", {"executionId": running.execution.id, "position": running.position})
     decoders = {stream: codecs.getincrementaldecoder("utf-8")("replace") for stream in Stream}
     async for happening in running.happenings(api.limits.heartbeat_seconds):
         if happening is None:
-            await events.send("heartbeat", {"executionId": running.execution.id, "state": running.state})
+            await events.send("heartbeat", {"state": running.state, "position": running.position})
         elif isinstance(happening, ToolCall):
             await events.send_text("tool_call", tool_call(happening).model_dump_json(by_alias=True))
         elif text := decoders[happening.stream].decode(happening.data):
@@ -128,6 +127,13 @@ def _check_code(code: str, max_bytes: int) -> None:
         raise InvalidRequest("code: it holds a lone surrogate and so is no Unicode text.") from error
     if size > max_bytes:
         raise CodeTooLarge(f"The code has {size} bytes; at most {max_bytes} are allowed.")
+
+
+def _idempotency_key(request: web.Request) -> str | None:
+    key = request.headers.get("Idempotency-Key")
+    if key is not None and not 1 <= len(key) <= MAX_IDEMPOTENCY_KEY:
+        raise InvalidRequest(f"Idempotency-Key: it has 1 to {MAX_IDEMPOTENCY_KEY} characters.")
+    return key
 
 
 def _wants_events(request: web.Request) -> bool:

@@ -27,6 +27,7 @@ STATUS_OF_CODE = {
     "already_finished": HTTPStatus.CONFLICT,
     "range_not_satisfiable": HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE,
     "queue_full": HTTPStatus.TOO_MANY_REQUESTS,
+    "idempotency_mismatch": HTTPStatus.UNPROCESSABLE_ENTITY,
     "shutting_down": HTTPStatus.SERVICE_UNAVAILABLE,
     "engine_unavailable": HTTPStatus.SERVICE_UNAVAILABLE,
     "runner_image_missing": HTTPStatus.SERVICE_UNAVAILABLE,
