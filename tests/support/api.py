@@ -78,3 +78,17 @@ async def eventually(condition: Callable[[], Awaitable[Any]], *, seconds: float 
     async with asyncio.timeout(seconds):
         while not await condition():
             await asyncio.sleep(0.02)
+
+
+async def until_ready(api: Api, *, seconds: float = 30) -> None:
+    async with asyncio.timeout(seconds):
+        while not await _is_ready(api):
+            await asyncio.sleep(0.1)
+
+
+async def _is_ready(api: Api) -> bool:
+    try:
+        async with api.session.get(api.url + "/readyz") as response:
+            return response.status == 200
+    except aiohttp.ClientError:
+        return False

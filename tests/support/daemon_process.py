@@ -30,10 +30,7 @@ class DaemonProcess:
     async def running(cls, installation: Installation) -> AsyncIterator[DaemonProcess]:
         """Ready when entered; ended when left, if the test has not done it."""
         log = installation.settings.data_dir.with_name("daemon.log")
-        with log.open("wb") as stderr:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "orchestrator", "serve"], env=_environment(installation), stderr=stderr, cwd=PROJECT
-            )
+        process = _serve(installation, log)
         try:
             await until(lambda: _port(log) or process.poll() is not None, seconds=20)
             assert process.poll() is None, log.read_text()
@@ -68,6 +65,12 @@ class DaemonProcess:
         found = re.search(rf"^{name}:\s+(\d+) kB", status, re.MULTILINE)
         assert found is not None
         return int(found[1]) * 1024
+
+
+def _serve(installation: Installation, log: Path) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "orchestrator", "serve"]
+    with log.open("wb") as stderr:
+        return subprocess.Popen(command, env=_environment(installation), stderr=stderr, cwd=PROJECT)
 
 
 def _environment(installation: Installation) -> dict[str, str]:

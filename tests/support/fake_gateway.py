@@ -33,7 +33,6 @@ class FakeGateway:
         return grant
 
 
-
 class FakeWorkspaces:
     def for_role(self, role, language) -> tuple[Recipe, dict[str, str]]:
         return Recipe(language), {}

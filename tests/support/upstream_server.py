@@ -237,7 +237,10 @@ class SessionServer:
             return await self.slow(request, message)
         ahead = []
         if called == "asks":
-            ahead = [{"jsonrpc": "2.0", "id": "a", "method": "ping"}, {"jsonrpc": "2.0", "id": "b", "method": "roots/list"}]
+            ahead = [
+                {"jsonrpc": "2.0", "id": "a", "method": "ping"},
+                {"jsonrpc": "2.0", "id": "b", "method": "roots/list"},
+            ]
         if called == "changes":
             ahead = [{"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}]
         return await self._stream(request, *ahead, reply(message, text_result(called)))

@@ -47,7 +47,8 @@ async def running(
         task.cancel()
         async with asyncio.timeout(15):
             (ending,) = await asyncio.gather(task, return_exceptions=True)
-        assert isinstance(ending, asyncio.CancelledError), ending
+        if not isinstance(ending, asyncio.CancelledError):
+            raise AssertionError("the upstreams ended by themselves") from ending
 
 
 def http(name: str, url: str, **headers: str) -> HttpServer:
