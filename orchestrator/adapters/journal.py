@@ -80,14 +80,14 @@ class SqliteJournal:
         self._database: sqlite3.Connection | None = None
         self._opened_since_prune = 0
 
-    async def open(self, execution: Execution) -> None:
+    async def open(self, execution: Execution, state: State = State.QUEUED) -> None:
         await self._write(
             "INSERT INTO executions (id, caller, role, state, accepted_at, language, code_sha256, code_bytes, limits,"
             " idempotency_key) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             execution.id,
             execution.caller.key_name,
             execution.caller.role.name,
-            State.QUEUED,
+            state,
             execution.accepted_at,
             execution.language,
             execution.code_sha256,
@@ -155,7 +155,7 @@ class SqliteJournal:
             execution_id,
             stream,
         )
-        return Page(rows[0]["piece"] or b"", rows[0]["total"]) if rows else None  # substr of nothing is NULL
+        return Page(rows[0]["piece"] or b"", rows[0]["total"]) if rows else None
 
     async def check(self) -> None:
         """Takes and gives up a write lock, so that a read-only or full disk shows before an execution needs it."""
@@ -247,15 +247,16 @@ def _finish(database: sqlite3.Connection, result: ExecutionResult) -> None:
         )
         database.executemany(
             "INSERT OR REPLACE INTO outputs VALUES (?, ?, ?)",
-            [
-                (result.execution_id, Stream.STDOUT, result.stdout),
-                (result.execution_id, Stream.STDERR, result.stderr),
-            ],
+            [(result.execution_id, stream, data) for stream, data in _outputs(result) if data],
         )
     except BaseException:
         database.execute("ROLLBACK")
         raise
     database.execute("COMMIT")
+
+
+def _outputs(result: ExecutionResult) -> tuple[tuple[Stream, bytes], ...]:
+    return (Stream.STDOUT, result.stdout), (Stream.STDERR, result.stderr)
 
 
 def _record(row: sqlite3.Row) -> ExecutionRecord:

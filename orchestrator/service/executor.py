@@ -110,12 +110,13 @@ class Executor:
         if not self._accepting:
             raise ShuttingDown("The daemon is stopping.", retry_after_seconds=10)
         ticket = self._admission.request(execution.caller.key_name)
+        running = RunningExecution(execution)
+        running.state = State.QUEUED if ticket.position else State.RUNNING
         try:
-            await self._journal.open(execution)
+            await self._journal.open(execution, running.state)
         except BaseException:
             self._admission.leave(ticket)
             raise
-        running = RunningExecution(execution)
         running.ticket = ticket
         self._running[execution.id] = running
         self._own(asyncio.create_task(self._conduct(running, ticket)))
@@ -207,8 +208,9 @@ class Executor:
         execution = running.execution
         async with ticket:
             stopwatch.lap()
-            await self._journal.mark_running(execution.id)
-            running.state = State.RUNNING
+            if running.state is State.QUEUED:
+                await self._journal.mark_running(execution.id)
+                running.state = State.RUNNING
             recipe, files = self._workspaces.for_role(execution.caller.role, execution.language)
             async with self._pool.lease(recipe, files, execution.id) as lease:
                 stopwatch.lap()

@@ -15,6 +15,7 @@ from orchestrator.domain.execution import (
     Page,
     Recipe,
     Refusal,
+    State,
     Stream,
 )
 from orchestrator.domain.ledger import ToolCall
@@ -70,7 +71,7 @@ class Engine(Protocol):
 class Journal(Protocol):
     """The durable record of executions. Every method raises JournalUnavailable when it cannot write."""
 
-    async def open(self, execution: Execution) -> None: ...
+    async def open(self, execution: Execution, state: State) -> None: ...
 
     async def mark_running(self, execution_id: str) -> None: ...
 

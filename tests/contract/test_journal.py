@@ -54,10 +54,10 @@ async def test_output_is_read_by_range(journal):
     assert await journal.output("unknown", Stream.STDOUT, 0, 1) is None
 
 
-async def test_empty_output_is_empty(journal):
+async def test_a_stream_that_stayed_empty_has_no_output(journal):
     await journal.open(execution(id="a"))
     await journal.finish(result_of("a", stdout=b""))
-    assert await journal.output("a", Stream.STDOUT, 0, 100) == Page(b"", 0)
+    assert await journal.output("a", Stream.STDOUT, 0, 100) is None
 
 
 async def test_binary_output_is_kept_to_the_byte(journal):

@@ -25,7 +25,7 @@ class FakeJournal:
         self.keys: dict[tuple[str, str], str] = {}
         self.broken = False
 
-    async def open(self, execution: Execution) -> None:
+    async def open(self, execution: Execution, state: State = State.QUEUED) -> None:
         self._require_writable()
         if execution.idempotency_key is not None:
             self.keys[execution.caller.key_name, execution.idempotency_key] = execution.id
@@ -34,7 +34,7 @@ class FakeJournal:
             id=execution.id,
             caller=execution.caller.key_name,
             role=execution.caller.role.name,
-            state=State.QUEUED,
+            state=state,
             accepted_at=execution.accepted_at,
             language=execution.language,
             code_sha256=execution.code_sha256,
@@ -62,8 +62,8 @@ class FakeJournal:
             timings=result.timings,
             usage=result.ending.usage,
         )
-        self.outputs[result.execution_id, Stream.STDOUT] = result.stdout
-        self.outputs[result.execution_id, Stream.STDERR] = result.stderr
+        printed = {Stream.STDOUT: result.stdout, Stream.STDERR: result.stderr}
+        self.outputs |= {(result.execution_id, stream): data for stream, data in printed.items() if data}
 
     async def refuse(self, refusal: Refusal) -> None:
         self._require_writable()
