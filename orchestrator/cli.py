@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from orchestrator import __version__, keys
-from orchestrator.adapters.access_files import RolesFileInvalid
+from orchestrator.adapters.access_files import RolesFileInvalid, read_book
 from orchestrator.client import ApiClient, CallFailed
 from orchestrator.domain.execution import Language, Outcome
 from orchestrator.settings import PREFIX, Settings
@@ -103,6 +103,45 @@ def run(
 
 
 @app.command()
+def tools(
+    query: Annotated[list[str] | None, typer.Argument(help="What is looked for; several wishes at once work.")] = None,
+    server: Annotated[str | None, typer.Option(help="Only tools of this server.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the tools that your key may use, or search them."""
+    settings = _settings()
+    client = ApiClient(settings.url, _key(settings))
+    narrowed = [("server", server)] if server else []
+    wishes = [("q", wish) for wish in query or []]
+    path = "/tools/search" if wishes else "/tools"
+    try:
+        found = asyncio.run(client.get(path, [*wishes, *narrowed, ("detail", "description")]))
+    except CallFailed as error:
+        _fail(str(error), EXIT_CANNOT_CALL)
+    if as_json:
+        out.print_json(json.dumps(found))
+        return
+    for place, name, description in _rows(found["tools"]):
+        out.print(f"[bold]{place}/{name}[/]  {description}", highlight=False)
+
+
+@app.command()
+def why(role: str, tool: Annotated[str, typer.Argument(help="SERVER/TOOL")]) -> None:
+    """Say which rule of the role file allows or denies a tool to a role."""
+    settings = _settings()
+    try:
+        book = read_book(settings.roles_file, settings.keys_dir)
+    except RolesFileInvalid as error:
+        _fail(str(error), 78)
+    server, slash, name = tool.partition("/")
+    if role not in book.roles or not slash:
+        _fail(f"Say a role ({', '.join(sorted(book.roles))}) and SERVER/TOOL.", EXIT_BAD_USE)
+    decision = book.roles[role].decide(server, name)
+    out.print(f"{'allowed' if decision.allowed else 'denied'}: {decision.rule}", highlight=False)
+    raise typer.Exit(0 if decision.allowed else 1)
+
+
+@app.command()
 def doctor(as_json: AsJson = False) -> None:
     """Check engine, image, network, port, keys and roles; each finding with its fix."""
     from orchestrator.doctor import Verdict, examine
@@ -152,6 +191,13 @@ def rotate_keys(role: Annotated[str, typer.Argument(help="The role whose keys ar
         _fail(str(error), EXIT_BAD_USE)
     for file in rotated:
         out.print(f"rotated {file.path}", highlight=False)
+
+
+def _rows(listed: Any) -> list[tuple[str, str, str]]:
+    """Search answers with a list, best first; a listing with tools by server."""
+    if isinstance(listed, list):
+        return [(tool["server"], tool["name"], tool["description"]) for tool in listed]
+    return [(server, name, text) for server, tools in listed.items() for name, text in tools.items()]
 
 
 async def _run(client: ApiClient, code: str, language: Language, seconds: float | None, quiet: bool) -> dict[str, Any]:

@@ -43,6 +43,19 @@ class ApiClient:
         except aiohttp.ClientError as error:
             raise CallFailed(f"The connection to {self._url} broke ({error}).") from error
 
+    async def get(self, path: str, parameters: list[tuple[str, str]] | None = None) -> dict[str, Any]:
+        patience = aiohttp.ClientTimeout(total=30)
+        try:
+            async with (
+                aiohttp.ClientSession(headers=self._headers, timeout=patience) as session,
+                session.get(f"{self._url}{path}", params=parameters or []) as response,
+            ):
+                await _raise_for_problem(response)
+                answer: dict[str, Any] = await response.json()
+                return answer
+        except aiohttp.ClientConnectorError as error:
+            raise CallFailed(f"No daemon answers at {self._url}; start it with 'make up'.") from error
+
 
 async def _raise_for_problem(response: aiohttp.ClientResponse) -> None:
     if response.status < 400:

@@ -12,6 +12,8 @@ LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNI
 
 
 def configure_logs(level: str, form: str) -> None:
+    # aiohttp logs what it could not parse, and that may be a header with a key in it.
+    logging.getLogger("aiohttp.server").disabled = True
     renderer: Any = (
         structlog.processors.JSONRenderer()
         if form == "json"

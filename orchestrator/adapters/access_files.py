@@ -23,6 +23,7 @@ class RolesFileInvalid(Exception):
 
 
 ToolPattern = Annotated[str, StringConstraints(pattern=r"^[^/\s]+/[^/\s]+$")]
+Room = Annotated[str, StringConstraints(pattern=r"^(\*|[!#][^\s\x00-\x1f]{1,254})$")]
 
 
 class ToolRules(BaseModel):
@@ -38,6 +39,7 @@ class RoleEntry(BaseModel):
     servers: list[ServerName]
     tools: ToolRules = Field(default_factory=ToolRules)
     sees_all_executions: bool = Field(False, alias="seesAllExecutions")
+    chat_rooms: list[Room] = Field(default_factory=list, alias="chatRooms")
     keys: list[Name] = Field(default_factory=list)
 
 
@@ -103,6 +105,7 @@ def _role(name: str, entry: RoleEntry) -> Role:
         allowed_tools=tuple(entry.tools.allow),
         denied_tools=tuple(entry.tools.deny),
         sees_all_executions=entry.sees_all_executions,
+        chat_rooms=frozenset(entry.chat_rooms),
     )
 
 

@@ -20,7 +20,7 @@ MIN_CANDIDATES = 60
 MAX_FAST_LIMIT = 100
 # Candidates come from the first entries of each term's posting, as many as this allows; then all that a term says
 # about them counts. So a query's time hardly grows with the catalog.
-MAX_POSTINGS = 5000
+MAX_POSTINGS = 4000
 DEFAULT_WEIGHTS = Weights()
 
 Visible = Callable[[Tool], bool]

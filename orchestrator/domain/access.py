@@ -9,6 +9,8 @@ from fnmatch import fnmatchcase
 from hashlib import sha256
 
 ANY_SERVER = "*"
+ANY_ROOM = "*"
+CHAT_SERVER = "chat"  # built in: chatRooms decides who sees it, not servers
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,17 +26,18 @@ class Role:
     allowed_tools: tuple[str, ...] = ()
     denied_tools: tuple[str, ...] = ()
     sees_all_executions: bool = False
+    chat_rooms: frozenset[str] = frozenset()
 
     def decide(self, server: str, tool: str) -> Decision:
         """The one resolver: what is listed, searched, wrapped and called all ask here. Names are compared exactly."""
         path = f"{server}/{tool}"
         if not self.sees_server(server):
-            return Decision(False, f"servers of role {self.name} do not include {server}")
+            return Decision(False, self._why_unseen(server))
         for pattern in self.denied_tools:
             if fnmatchcase(path, pattern):
                 return Decision(False, f"tools.deny of role {self.name} has {pattern}")
         if not self.allowed_tools:
-            return Decision(True, f"servers of role {self.name} include {self._matching(server)}")
+            return Decision(True, self._why_seen(server))
         for pattern in self.allowed_tools:
             if fnmatchcase(path, pattern):
                 return Decision(True, f"tools.allow of role {self.name} has {pattern}")
@@ -44,10 +47,19 @@ class Role:
         return self.decide(server, tool).allowed
 
     def sees_server(self, server: str) -> bool:
+        if server == CHAT_SERVER:
+            return bool(self.chat_rooms)
         return ANY_SERVER in self.servers or server in self.servers
 
-    def _matching(self, server: str) -> str:
-        return server if server in self.servers else ANY_SERVER
+    def _why_unseen(self, server: str) -> str:
+        if server == CHAT_SERVER:
+            return f"chatRooms of role {self.name} is empty"
+        return f"servers of role {self.name} do not include {server}"
+
+    def _why_seen(self, server: str) -> str:
+        if server == CHAT_SERVER:
+            return f"chatRooms of role {self.name} is not empty"
+        return f"servers of role {self.name} include {server if server in self.servers else ANY_SERVER}"
 
 
 @dataclass(frozen=True, slots=True)

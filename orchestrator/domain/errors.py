@@ -49,6 +49,18 @@ class Unauthenticated(OrchestratorError):
     code = "unauthenticated"
 
 
+class ForeignOrigin(OrchestratorError):
+    """A web page of another site may not use the API; call it from a program, or from a page on this machine."""
+
+    code = "foreign_origin"
+
+
+class MisdirectedRequest(OrchestratorError):
+    """Use the address localhost or 127.0.0.1, or list the name in CODE_EXECUTOR_ALLOWED_HOSTS."""
+
+    code = "misdirected_request"
+
+
 class Forbidden(OrchestratorError):
     """Ask an operator to extend the role in roles.json."""
 
@@ -161,3 +173,45 @@ class GrantInvalid(OrchestratorError):
     """A grant is valid for one execution, in its own sandbox, until it ends."""
 
     code = "grant_invalid"
+
+
+class ChatNotConfigured(OrchestratorError):
+    """Set CODE_EXECUTOR_MATRIX_HOMESERVER and CODE_EXECUTOR_MATRIX_TOKEN and restart the daemon."""
+
+    code = "chat_not_configured"
+
+
+class RoomDenied(OrchestratorError):
+    """Use a room that your role may use; an operator extends chatRooms of the role in roles.json."""
+
+    code = "room_denied"
+
+
+class RoomNotFound(OrchestratorError):
+    """Check the room's id or alias, and that the chat account is a member of the room or was invited to it."""
+
+    code = "room_not_found"
+
+
+class ChatRefused(OrchestratorError):
+    """The homeserver said no, and the message says why; asking again will not help."""
+
+    code = "chat_refused"
+
+
+class ChatRateLimited(OrchestratorError):
+    """The homeserver wants fewer requests; ask again after the time that the message names."""
+
+    code = "chat_rate_limited"
+
+
+class ChatUnavailable(OrchestratorError):
+    """The homeserver cannot be reached now; ask again later."""
+
+    code = "chat_unavailable"
+
+
+class ChatUnconfirmed(OrchestratorError):
+    """Send the same text again with the same transactionId: it is posted at most once."""
+
+    code = "chat_unconfirmed"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from hashlib import sha256
 
@@ -59,6 +59,16 @@ class GatewayLimits:
     max_result_bytes: int
     max_total_bytes: int
     call_timeout_seconds: float
+    max_images: int = 10
+    max_images_bytes: int = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """A picture for the caller: one that the program emitted, or that a tool returned to it."""
+
+    mime_type: str
+    data: bytes = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +138,7 @@ class ExecutionResult:
     finished_at: float
     tool_calls: tuple[ToolCall, ...] = ()
     warm: bool = False
+    images: tuple[Image, ...] = ()
 
     @property
     def outcome(self) -> Outcome:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from orchestrator.domain.access import Caller
@@ -9,6 +10,8 @@ from orchestrator.domain.errors import Unauthenticated
 from orchestrator.service.ports import Access
 
 BEARER = "bearer "
+# What a client sends when its configuration names a variable that it did not fill in: ${NAME}, ${env:NAME}, $NAME, {{NAME}}.
+UNFILLED = re.compile(r"\$\{[^}]*\}|\$[A-Z_][A-Z0-9_]*|\{\{[^}]*\}\}")
 
 
 class Authenticator:
@@ -19,6 +22,11 @@ class Authenticator:
         key = presented_key(headers)
         if key is None:
             raise Unauthenticated("The request carries no key.")
+        if unfilled := UNFILLED.fullmatch(key):
+            raise Unauthenticated(
+                f"The key is the text {unfilled[0][:80]}: the client did not fill the variable in, "
+                "so set it in the environment that starts the client."
+            )
         caller = self._access.book.identify(key)
         if caller is None:
             raise Unauthenticated("The key is not known.")

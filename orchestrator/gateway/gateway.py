@@ -1,4 +1,4 @@
-"""Answers a sandbox's requests: POST /call, /search and /info, each with the execution's grant."""
+"""Answers a sandbox's requests: POST /call, /search, /info and /emit, each with the execution's grant."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ class Gateway:
         grant = self._granted(request)
         answer = ANSWERS.get((request.method, request.path))
         if answer is None:
-            raise ToolNotFound("The gateway has POST /call, /search and /info.")
+            raise ToolNotFound("The gateway has POST /call, /search, /info and /emit.")
         body = await self._read(request)
         text = await grant.within(answer(self, grant, _parsed(body), len(body)))
         return web.Response(text=text, content_type="application/json")
@@ -169,6 +169,7 @@ class Gateway:
             text = await _dumped(result)
         grant.count_bytes(len(text))
         self._observations.note(described, result)
+        grant.pictures.note(result)
         failed = bool(result.get("isError"))
         entry.finish(CallOutcome.TOOL_ERROR if failed else CallOutcome.DONE, result_bytes=len(text))
         return text
@@ -182,6 +183,10 @@ class Gateway:
     async def info(self, grant: Grant, order: Order, size: int) -> str:
         return json.dumps(self._toolbox.info(self._role(grant), _named(order, "server"), _named(order, "tool")))
 
+    async def emit(self, grant: Grant, order: Order, size: int) -> str:
+        grant.count_bytes(size)
+        return json.dumps({"images": grant.pictures.emit(order)})
+
     def _role(self, grant: Grant) -> Role:
         """The role as it stands now: a change of roles.json holds at once."""
         role = self._access.book.roles.get(grant.caller.role.name)
@@ -194,6 +199,7 @@ ANSWERS: dict[tuple[str, str], Answer] = {
     ("POST", "/call"): Gateway.call,
     ("POST", "/search"): Gateway.search,
     ("POST", "/info"): Gateway.info,
+    ("POST", "/emit"): Gateway.emit,
 }
 
 

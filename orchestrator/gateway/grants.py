@@ -10,9 +10,10 @@ from typing import Any, TypeVar
 
 from orchestrator.domain.access import Caller
 from orchestrator.domain.errors import GrantInvalid, LimitExceeded
-from orchestrator.domain.execution import GatewayLimits
+from orchestrator.domain.execution import GatewayLimits, Image
 from orchestrator.domain.ledger import ToolCall
 from orchestrator.gateway.ledger import Ledger, Notify
+from orchestrator.gateway.pictures import Pictures
 
 T = TypeVar("T")
 
@@ -27,6 +28,7 @@ class Grant:
         self.execution_id = execution_id
         self.slot_id = slot_id
         self.ledger = ledger
+        self.pictures = Pictures(limits)
         self.turns = asyncio.Semaphore(limits.max_concurrent_calls)
         self._limits = limits
         self._bytes_left = limits.max_total_bytes
@@ -66,6 +68,9 @@ class Grant:
 
     def calls(self) -> tuple[ToolCall, ...]:
         return self.ledger.calls()
+
+    def images(self) -> tuple[Image, ...]:
+        return self.pictures.all()
 
 
 class Grants:

@@ -187,6 +187,7 @@ class Executor:
             finished_at=time.time(),
             tool_calls=running.tool_calls,
             warm=running.warm,
+            images=running.images,
         )
         await self._record(result)
         del self._running[execution.id]
@@ -230,6 +231,7 @@ class Executor:
         except TimeoutError:
             return Ending(Outcome.TIMED_OUT)
         finally:
+            running.images = grant.images()
             running.tool_calls = grant.calls()  # before the revocation: what was in flight is told as such
             grant.revoke()
 

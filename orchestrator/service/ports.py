@@ -11,6 +11,7 @@ from orchestrator.domain.execution import (
     Execution,
     ExecutionRecord,
     ExecutionResult,
+    Image,
     Language,
     Page,
     Recipe,
@@ -99,6 +100,8 @@ class Grant(Protocol):
     def environment(self) -> Mapping[str, str]: ...
 
     def calls(self) -> tuple[ToolCall, ...]: ...
+
+    def images(self) -> tuple[Image, ...]: ...
 
     def revoke(self) -> None: ...
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from orchestrator.domain.execution import Execution, ExecutionResult, State, Stream
+from orchestrator.domain.execution import Execution, ExecutionResult, Image, State, Stream
 from orchestrator.domain.ledger import ToolCall
 
 from orchestrator.service.admission import Ticket
@@ -33,6 +33,7 @@ class RunningExecution:
         self.watchers = 0
         self.warm = False
         self.tool_calls: tuple[ToolCall, ...] = ()
+        self.images: tuple[Image, ...] = ()
         self._happenings: list[Happening] = []
         self._watchers: list[asyncio.Future[None]] = []
         self._result: asyncio.Future[ExecutionResult] = asyncio.get_running_loop().create_future()

@@ -60,7 +60,7 @@ class Contract:
     @property
     def doc(self) -> str:
         original = f"Calls the tool {self.tool.name!r} of the server {self.tool.server!r}."
-        parts = [self.tool.title or "", _text(self.tool.description), original, *_hints(self.tool.annotations)]
+        parts = [_text(self.tool.title), _text(self.tool.description), original, *_hints(self.tool.annotations)]
         return "\n\n".join(part.strip() for part in parts if part.strip())
 
 

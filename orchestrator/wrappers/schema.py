@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeGuard
 from urllib.parse import unquote
@@ -39,6 +40,7 @@ _COMBINING_WORDS = ("allOf", "anyOf", "oneOf")
 _STRUCTURE_WORDS = ("type", "$ref", "const", "enum", *_OBJECT_WORDS[:3], *_ARRAY_WORDS, *_COMBINING_WORDS)
 _NOTED_WORDS = ("default", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "format", "pattern")
 
+_INDEX = re.compile("[0-9]{1,6}")
 _MISSING = object()
 
 
@@ -100,7 +102,7 @@ class _Reader:
 
     def _reference(self, pointer: Any) -> Type:
         if not _is_local(pointer) or self._find(pointer[1:]) is _MISSING:
-            return Unknown(f"refers to {pointer}, which is not there")
+            return Unknown(f"refers to {_quoted(pointer)}, which is not there")
         self._referenced.append(pointer[1:])
         return Reference(pointer[1:])
 
@@ -108,7 +110,7 @@ class _Reader:
         found = self._root
         for part in pointer.split("/")[1:]:
             key = unquote(part).replace("~1", "/").replace("~0", "~")
-            if isinstance(found, list) and key.isascii() and key.isdecimal() and int(key) < len(found):
+            if isinstance(found, list) and _INDEX.fullmatch(key) and int(key) < len(found):
                 found = found[int(key)]
             elif isinstance(found, Mapping) and key in found:
                 found = found[key]
@@ -150,24 +152,21 @@ class _Reader:
     def _typed(self, schema: Mapping[str, Any], depth: int) -> Type:
         name = schema.get("type", _MISSING)
         if isinstance(name, list):
-            return one_of(self._typed({**schema, "type": each}, depth) for each in name) if name else Unknown()
+            names = [each for each in name if isinstance(each, str)]
+            return one_of(self._typed({**schema, "type": each}, depth) for each in names) if names else Unknown()
         if name == "object" or (name is _MISSING and any(word in schema for word in _OBJECT_WORDS)):
             return self._record(schema, depth)
         if name == "array" or (name is _MISSING and any(word in schema for word in _ARRAY_WORDS)):
             return self._list(schema, depth)
         if name in tuple(Primitive):
             return Primitive(name)
-        return Unknown() if name is _MISSING else Unknown(f"the type {name!r} is not known")
+        return Unknown() if name is _MISSING else Unknown(f"the type {_quoted(name)} is not known")
 
     def _record(self, schema: Mapping[str, Any], depth: int) -> Type:
         properties = mapping(schema.get("properties"))
-        required = _listed(schema.get("required"))
+        required = dict.fromkeys(name for name in _listed(schema.get("required")) if isinstance(name, str))
         fields = [self._field(name, part, name in required, depth) for name, part in properties.items()]
-        fields += [
-            Field(name, Unknown(), required=True)
-            for name in dict.fromkeys(required)
-            if isinstance(name, str) and name not in properties
-        ]
+        fields += [Field(name, Unknown(), required=True) for name in required if name not in properties]
         return Record(tuple(fields), self._rest(schema, depth))
 
     def _field(self, name: str, schema: Any, required: bool, depth: int) -> Field:
@@ -195,6 +194,10 @@ class _Reader:
 
 def _is_local(pointer: Any) -> TypeGuard[str]:
     return isinstance(pointer, str) and (pointer == "#" or pointer.startswith("#/"))
+
+
+def _quoted(name: Any) -> str:
+    return f"'{name[:80]}'" if isinstance(name, str) else "something that is no name"
 
 
 def _has_structure(schema: Any) -> bool:

@@ -29,6 +29,10 @@ class LineSplitter:
         self._searched = 0
         self._head: bytes | None = None  # set while the rest of an oversized line is thrown away
 
+    @property
+    def overflowing(self) -> bool:
+        return self._head is not None
+
     def feed(self, chunk: bytes) -> Iterator[bytes | Oversized]:
         self._line += chunk
         while (end := self._line.find(b"\n", self._searched)) >= 0:
@@ -65,6 +69,11 @@ class EventStreamDecoder:
         self._data: list[bytes] = []
         self._size = 0
         self._oversized: Oversized | None = None
+
+    @property
+    def overflowing(self) -> bool:
+        """What is arriving is already too large, though it has not ended."""
+        return self._oversized is not None or self._lines.overflowing
 
     def feed(self, chunk: bytes) -> Iterator[Event | Oversized]:
         for line in self._lines.feed(self._with_one_line_ending(chunk)):

@@ -55,7 +55,8 @@ class LegacySseTransport:
 
     async def close(self) -> None:
         await self._conversation.close()
-        await stop(self._reader)
+        if self._reader is not None:
+            await stop(self._reader)
 
     async def _send(self, message: bytes) -> None:
         if self._message_address is None:

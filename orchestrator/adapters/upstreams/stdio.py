@@ -20,7 +20,56 @@ from orchestrator.adapters.upstreams.transport import Alerts, Conversation, stop
 _CHUNK_BYTES = 64 * 1024
 _MAX_STDERR_LINE_BYTES = 2000
 _EXIT_GRACE_SECONDS = 2.0
-_STATUS_SECONDS = 1.0
+_LAST_WORDS_SECONDS = 0.5
+
+
+class _Process(asyncio.subprocess.SubprocessStreamProtocol):
+    """Tells of its end when the process ends. asyncio's own wait() also waits for its pipes, which a child may hold."""
+
+    def __init__(self) -> None:
+        super().__init__(limit=_CHUNK_BYTES, loop=asyncio.get_running_loop())
+        self.exited = asyncio.Event()
+        self.transport: asyncio.SubprocessTransport
+
+    @classmethod
+    async def start(cls, entry: StdioServer) -> _Process:
+        pipe = asyncio.subprocess.PIPE
+        transport, process = await asyncio.get_running_loop().subprocess_exec(
+            cls,
+            entry.command,
+            *entry.args,
+            env=dict(entry.env),
+            cwd=entry.cwd,
+            stdin=pipe,
+            stdout=pipe,
+            stderr=pipe,
+            start_new_session=True,  # a group of its own, so that what it starts can be ended with it
+        )
+        process.transport = transport
+        return process
+
+    def process_exited(self) -> None:
+        self.exited.set()
+        super().process_exited()
+
+    async def exits(self, within_seconds: float) -> bool:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within_seconds):
+                await self.exited.wait()
+        return self.exited.is_set()
+
+    def signal_group(self, number: signal.Signals) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self.transport.get_pid(), number)
+
+    @property
+    def how_it_ended(self) -> str:
+        status = self.transport.get_returncode()
+        if status is None:
+            return "its process closed its output"
+        if status < 0:
+            return f"its process was ended by {_signal_name(-status)}"
+        return f"its process ended with status {status}; its stderr is in the log at level debug"
 
 
 class StdioTransport:
@@ -29,29 +78,22 @@ class StdioTransport:
         self._max_result_bytes = max_result_bytes
         self._conversation = Conversation(self._send, alerts, max_result_bytes)
         self._log = structlog.get_logger().bind(server=entry.name)
-        self._process: asyncio.subprocess.Process | None = None
-        self._reader: asyncio.Task[None] | None = None
-        self._stderr_reader: asyncio.Task[None] | None = None
+        self._process: _Process | None = None
+        self._tasks: list[asyncio.Task[None]] = []
         self._noise_was_logged = False
 
     async def open(self) -> None:
-        self._process = await self._start()
-        self._reader = asyncio.create_task(self._read(self._process))
-        self._stderr_reader = asyncio.create_task(self._drain_stderr(self._process))
+        process = self._process = await self._start()
+        reader = asyncio.create_task(self._read(process))
+        self._tasks = [
+            reader,
+            asyncio.create_task(self._drain_stderr(process)),
+            asyncio.create_task(self._watch(process, reader)),
+        ]
 
-    async def _start(self) -> asyncio.subprocess.Process:
-        pipe = asyncio.subprocess.PIPE
+    async def _start(self) -> _Process:
         try:
-            return await asyncio.create_subprocess_exec(
-                self._entry.command,
-                *self._entry.args,
-                env=dict(self._entry.env),
-                cwd=self._entry.cwd,
-                stdin=pipe,
-                stdout=pipe,
-                stderr=pipe,
-                start_new_session=True,  # a group of its own, so that what it starts can be ended with it
-            )
+            return await _Process.start(self._entry)
         except FileNotFoundError:
             raise TransportFailed("its command or working directory was not found; check servers.json") from None
         except (OSError, ValueError):
@@ -79,13 +121,20 @@ class StdioTransport:
         except (ConnectionError, RuntimeError):
             raise TransportFailed("its process no longer reads its input") from None
 
-    async def _read(self, process: asyncio.subprocess.Process) -> None:
+    async def _watch(self, process: _Process, reader: asyncio.Task[None]) -> None:
+        exited = asyncio.create_task(process.exited.wait())
+        await asyncio.wait({reader, exited}, return_when=asyncio.FIRST_COMPLETED)
+        # The one follows the other soon, and until then there may be answers left to read.
+        await asyncio.wait({reader, exited}, timeout=_LAST_WORDS_SECONDS)
+        exited.cancel()
+        self._conversation.end(TransportFailed(process.how_it_ended))
+
+    async def _read(self, process: _Process) -> None:
         assert process.stdout is not None  # noqa: S101  (narrows the type)
         lines = LineSplitter(self._max_result_bytes)
         while chunk := await process.stdout.read(_CHUNK_BYTES):
             for line in lines.feed(chunk):
                 await self._take(line)
-        self._conversation.end(TransportFailed(await self._how_it_ended(process)))
 
     async def _take(self, line: bytes | Oversized) -> None:
         if isinstance(line, Oversized):
@@ -102,14 +151,7 @@ class StdioTransport:
             self._noise_was_logged = True
             self._log.warning("upstream.noise_on_stdout", first_line_bytes=line_bytes)
 
-    async def _how_it_ended(self, process: asyncio.subprocess.Process) -> str:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_STATUS_SECONDS):
-                status = await process.wait()
-                return f"its process was ended by {_signal_name(-status)}" if status < 0 else _exit_sentence(status)
-        return "its process closed its output"
-
-    async def _drain_stderr(self, process: asyncio.subprocess.Process) -> None:
+    async def _drain_stderr(self, process: _Process) -> None:
         assert process.stderr is not None  # noqa: S101  (narrows the type)
         lines = LineSplitter(_MAX_STDERR_LINE_BYTES)
         while chunk := await process.stderr.read(_CHUNK_BYTES):
@@ -122,39 +164,21 @@ class StdioTransport:
         if process is None:
             return
         try:
+            await stop(*self._tasks)
             await self._conversation.close()
-            await self._ask_to_exit(process)
+            await _ask_to_exit(process)
         finally:
-            _signal_group(process, signal.SIGKILL)  # also when we are cancelled: nothing of it stays
-            await process.wait()
-            await stop(self._reader)
-            await stop(self._stderr_reader)
-            # A descendant that left the group may hold the pipes open; asyncio offers no public way to let go of them.
-            process._transport.close()  # type: ignore[attr-defined]
-
-    async def _ask_to_exit(self, process: asyncio.subprocess.Process) -> None:
-        if process.stdin is not None:
-            process.stdin.close()
-        if not await _exits(process):
-            _signal_group(process, signal.SIGTERM)
-            await _exits(process)
+            process.signal_group(signal.SIGKILL)  # also when we are cancelled: nothing of it stays
+            process.transport.close()
+            await process.exited.wait()
 
 
-async def _exits(process: asyncio.subprocess.Process) -> bool:
-    with suppress(TimeoutError):
-        async with asyncio.timeout(_EXIT_GRACE_SECONDS):
-            await process.wait()
-            return True
-    return False
-
-
-def _signal_group(process: asyncio.subprocess.Process, number: signal.Signals) -> None:
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, number)
-
-
-def _exit_sentence(status: int) -> str:
-    return f"its process ended with status {status}; its stderr is in the log at level debug"
+async def _ask_to_exit(process: _Process) -> None:
+    if process.stdin is not None:
+        process.stdin.close()
+    if not await process.exits(_EXIT_GRACE_SECONDS):
+        process.signal_group(signal.SIGTERM)
+        await process.exits(_EXIT_GRACE_SECONDS)
 
 
 def _signal_name(number: int) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing, suppress
 from typing import Any
 
 import aiohttp
@@ -45,6 +46,7 @@ _VERSION_HEADER = "MCP-Protocol-Version"
 _COMPLAINT_BYTES = 4096
 _FIRST_PAUSE_SECONDS = 1.0
 _LONGEST_PAUSE_SECONDS = 30.0
+_END_OF_STREAM_SECONDS = 0.005
 
 
 class StreamableHttpTransport:
@@ -71,7 +73,8 @@ class StreamableHttpTransport:
             self._listener = asyncio.create_task(self._follow_notifications())
 
     async def close(self) -> None:
-        await stop(self._listener)
+        if self._listener is not None:
+            await stop(self._listener)
         if self._session_id is not None:
             self._chores.start(self._end_session())
         await self._chores.finish()
@@ -135,6 +138,22 @@ class StreamableHttpTransport:
         raise NotJson
 
     async def _reply_in_stream(self, response: aiohttp.ClientResponse, request_id: int) -> Mapping[str, Any]:
+        async with aclosing(self._messages(response)) as messages:
+            async for message in messages:
+                if is_reply(message) and message.get("id") in (request_id, None):
+                    await self._hear_out(messages)
+                    return message
+                self._hear(message)
+        raise TransportFailed("its event stream ended without the answer")
+
+    async def _hear_out(self, messages: AsyncIterator[Mapping[str, Any]]) -> None:
+        """A stream that is left before its end, which follows the answer closely, costs its connection."""
+        with suppress(TimeoutError, TransportFailed, ResultTooLarge, aiohttp.ClientError):
+            async with asyncio.timeout(_END_OF_STREAM_SECONDS):
+                async for message in messages:
+                    self._hear(message)
+
+    async def _messages(self, response: aiohttp.ClientResponse) -> AsyncGenerator[Mapping[str, Any], None]:
         refuse_unless_plain(response)
         events = EventStreamDecoder(self._max_result_bytes)
         async for chunk in response.content.iter_any():
@@ -142,10 +161,9 @@ class StreamableHttpTransport:
                 if isinstance(event, Oversized):
                     raise ResultTooLarge(self._max_result_bytes)
                 for message in await decode(event.data):
-                    if is_reply(message) and message.get("id") in (request_id, None):
-                        return message
-                    self._hear(message)
-        raise TransportFailed("its event stream ended without the answer")
+                    yield message
+            if events.overflowing:
+                raise ResultTooLarge(self._max_result_bytes)
 
     def _hear(self, message: Mapping[str, Any]) -> None:
         if is_request(message):
@@ -175,18 +193,11 @@ class StreamableHttpTransport:
             async with self._address.send("GET", self._headers(EVENT_STREAM)) as response:
                 if response.status != 200 or content_type(response) != EVENT_STREAM:
                     return False
-                await self._hear_all(response)
-        except TransportFailed:
+                async for message in self._messages(response):
+                    self._hear(message)
+        except (TransportFailed, ResultTooLarge):
             pass
         return True
-
-    async def _hear_all(self, response: aiohttp.ClientResponse) -> None:
-        events = EventStreamDecoder(self._max_result_bytes)
-        async for chunk in response.content.iter_any():
-            for event in events.feed(chunk):
-                if not isinstance(event, Oversized):
-                    for message in await decode(event.data):
-                        self._hear(message)
 
 
 async def _rpc_error_in(text: bytes, request_id: int) -> RpcError | None:

@@ -170,7 +170,7 @@ class Conversation:
         await self._chores.close()
 
 
-async def stop(task: asyncio.Task[None] | None) -> None:
-    if task is not None:
+async def stop(*tasks: asyncio.Task[None]) -> None:
+    for task in tasks:
         task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+    await asyncio.gather(*tasks, return_exceptions=True)

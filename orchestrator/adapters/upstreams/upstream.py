@@ -138,7 +138,7 @@ class Upstream:
     async def _with_backoff(self, work: Callable[[], Awaitable[None]]) -> None:
         pacing = self._pacing
         wait = wait_exponential_jitter(
-            initial=pacing.first_retry_seconds, max=pacing.longest_retry_seconds, jitter=pacing.first_retry_seconds
+            multiplier=pacing.first_retry_seconds, max=pacing.longest_retry_seconds, jitter=pacing.first_retry_seconds
         )
         await AsyncRetrying(retry=retry_if_exception_type(Exception), wait=wait)(work)
 

@@ -28,6 +28,20 @@ BODIES: tuple[type[BaseModel], ...] = (
     Problem,
 )
 Json = dict[str, Any]
+DETAIL: Json = {
+    "name": "detail",
+    "in": "query",
+    "required": False,
+    "schema": {"type": "string", "enum": ["name", "description", "full"]},
+    "description": "How much to tell of each tool.",
+}
+SERVER: Json = {
+    "name": "server",
+    "in": "query",
+    "required": False,
+    "schema": {"type": "string"},
+    "description": "Only tools of this server.",
+}
 
 
 @lru_cache
@@ -100,6 +114,43 @@ def _paths() -> Json:
             ),
         },
         "/executions/{id}/output": {"get": _output(execution_id)},
+        "/tools": {
+            "get": _operation(
+                "The tools that the caller may use, by server, with the state of each server.",
+                {"200": _plain("Tools, grouped by server.", JSON)},
+                "401",
+                "422",
+                parameters=[DETAIL, SERVER],
+            )
+        },
+        "/tools/search": {
+            "get": _operation(
+                "Find tools by what they do; repeat `q` for several wishes at once.",
+                {"200": _plain("Tools, best first.", JSON)},
+                "401",
+                "422",
+                parameters=[
+                    _parameter("q", "query", {"type": "array", "items": {"type": "string"}}, "What is looked for."),
+                    DETAIL,
+                    SERVER,
+                    _parameter("limit", "query", _integer(1, 100), "How many, 10 by default."),
+                ],
+            )
+        },
+        "/tools/info/{server}/{tool}": {
+            "get": _operation(
+                "One tool: schema, signatures, an example call in both languages.",
+                {"200": _plain("The tool.", JSON)},
+                "401",
+                "403",
+                "404",
+                parameters=[
+                    _parameter("server", "path", {"type": "string"}, "The server's name.", required=True),
+                    _parameter("tool", "path", {"type": "string"}, "The tool's name.", required=True),
+                ],
+            )
+        },
+        "/whoami": {"get": _operation("The caller and its role.", {"200": _plain("The caller.", JSON)}, "401")},
         "/health": {"get": _public("Health and tool inventory.", {"200": _content("Health.", Health)})},
         "/livez": {"get": _public("Whether the daemon runs.", {"200": _plain("It runs.", JSON)})},
         "/readyz": {
@@ -123,6 +174,14 @@ def _execute() -> Json:
         }
     }
     operation = _operation("Run a program.", {"200": replies}, "400", "401", "413", "415", "422", "429", "500", "503")
+    operation["parameters"] = [
+        _parameter(
+            "Idempotency-Key",
+            "header",
+            {"type": "string", "minLength": 1, "maxLength": 255},
+            "Requests with the same key share one execution, also after a restart.",
+        )
+    ]
     operation["requestBody"] = {"required": True, "content": {JSON: {"schema": _ref(ExecuteRequest)}}}
     return operation
 

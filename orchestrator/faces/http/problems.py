@@ -22,6 +22,8 @@ STATUS_OF_CODE = {
     "unsupported_content_type": HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
     "code_too_large": HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     "unauthenticated": HTTPStatus.UNAUTHORIZED,
+    "foreign_origin": HTTPStatus.FORBIDDEN,
+    "misdirected_request": HTTPStatus.MISDIRECTED_REQUEST,
     "forbidden": HTTPStatus.FORBIDDEN,
     "not_found": HTTPStatus.NOT_FOUND,
     "already_finished": HTTPStatus.CONFLICT,
