@@ -104,8 +104,10 @@ async def running_daemon(settings: Settings) -> AsyncIterator[Daemon]:
             max_waiting_per_caller=settings.max_waiting_per_caller,
         )
         metrics = Metrics(_gauges(admission, sandboxes, pool))
-        executor = Executor(admission, pool, tools.workspaces, gateway, journal, on_finished=_observer(metrics))
         readiness = Readiness(engine, journal)
+        executor = Executor(
+            admission, pool, tools.workspaces, gateway, journal, readiness, on_finished=_observer(metrics)
+        )
         reaper = Reaper(engine, lambda: sandboxes.ids | slots.ids, stray_after_seconds=STRAY_AFTER_SECONDS)
         await _recover(journal)
 

@@ -103,6 +103,12 @@ class ShuttingDown(OrchestratorError):
     code = "shutting_down"
 
 
+class NotReady(OrchestratorError):
+    """Wait until GET /readyz answers 200."""
+
+    code = "not_ready"
+
+
 class EngineUnavailable(OrchestratorError):
     """Check the container engine with 'code-executor doctor'; the daemon recovers by itself when it is back."""
 

@@ -38,6 +38,7 @@ from orchestrator.domain.execution import (
 from orchestrator.domain.sandbox import Program
 from orchestrator.service.admission import Admission, Ticket
 from orchestrator.service.ports import Gateway, Journal, Workspaces
+from orchestrator.service.readiness import Readiness
 from orchestrator.service.running import RunningExecution
 from orchestrator.service.sandboxes import Lease
 from orchestrator.service.warm_pool import WarmPool
@@ -77,6 +78,7 @@ class Executor:
         workspaces: Workspaces,
         gateway: Gateway,
         journal: Journal,
+        readiness: Readiness,
         on_finished: OnFinished = lambda execution, result: None,
     ) -> None:
         self._admission = admission
@@ -84,6 +86,7 @@ class Executor:
         self._workspaces = workspaces
         self._gateway = gateway
         self._journal = journal
+        self._readiness = readiness
         self._on_finished = on_finished
         self._running: dict[str, RunningExecution] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -109,6 +112,7 @@ class Executor:
     async def _start(self, execution: Execution) -> RunningExecution:
         if not self._accepting:
             raise ShuttingDown("The daemon is stopping.", retry_after_seconds=10)
+        self._readiness.require()
         ticket = self._admission.request(execution.caller.key_name)
         running = RunningExecution(execution)
         running.state = State.QUEUED if ticket.position else State.RUNNING

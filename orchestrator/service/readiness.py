@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from orchestrator.domain.errors import OrchestratorError
+from orchestrator.domain.errors import NotReady, OrchestratorError
 from orchestrator.service.ports import Engine, Journal
 
 
@@ -10,11 +10,16 @@ class Readiness:
     def __init__(self, engine: Engine, journal: Journal) -> None:
         self._engine = engine
         self._journal = journal
-        self.problem: OrchestratorError | None = OrchestratorError("The daemon is starting.")
+        self.problem: OrchestratorError | None = NotReady("The daemon is starting.", retry_after_seconds=1)
 
     @property
     def ready(self) -> bool:
         return self.problem is None
+
+    def require(self) -> None:
+        """Refuses at once what would only fail later, for instance after the engine's whole timeout."""
+        if self.problem is not None:
+            raise self.problem
 
     async def check(self) -> None:
         try:

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 from orchestrator.domain.execution import Execution, ExecutionResult, Image, State, Stream
 from orchestrator.domain.ledger import ToolCall
-
 from orchestrator.service.admission import Ticket
 
 

@@ -4,6 +4,7 @@ import pytest
 
 from orchestrator.domain.errors import (
     AlreadyFinished,
+    EngineUnavailable,
     IdempotencyMismatch,
     JournalUnavailable,
     NotFound,
@@ -15,6 +16,7 @@ from orchestrator.domain.sandbox import PoolSize
 from orchestrator.service import executor as executor_module
 from orchestrator.service.admission import Admission
 from orchestrator.service.executor import Executor, new_execution_id
+from orchestrator.service.readiness import Readiness
 from orchestrator.service.sandboxes import Sandboxes
 from orchestrator.service.slots import Slots
 from orchestrator.service.warm_pool import WarmPool
@@ -39,7 +41,11 @@ class Service:
         )
         self.gateway = FakeGateway()
         self.pool = WarmPool(self.sandboxes, dict, limits(), PoolSize(0, 0, 0, max_age_seconds=60))
-        self.executor = Executor(self.admission, self.pool, FakeWorkspaces(), self.gateway, self.journal)
+        self.readiness = Readiness(self.engine, self.journal)
+        self.readiness.problem = None
+        self.executor = Executor(
+            self.admission, self.pool, FakeWorkspaces(), self.gateway, self.journal, self.readiness
+        )
 
     async def start(self, code, caller=DEVELOPER, timeout_seconds=5):
         return await self.executor.start(caller, Language.PYTHON, code, limits(timeout_seconds), new_execution_id())
@@ -255,3 +261,13 @@ async def test_the_execution_goes_on_until_its_last_watcher_is_gone(service):
             pass
         assert not running.cancelled.is_set()
     assert (await running.result()).outcome is Outcome.CANCELLED
+
+
+async def test_a_daemon_that_is_not_ready_refuses_at_once_and_recovers(service):
+    service.engine.go_down()
+    await service.readiness.check()
+    with pytest.raises(EngineUnavailable):
+        await service.start(HELLO)
+    service.engine.fault = None
+    await service.readiness.check()
+    assert (await service.run(HELLO)).outcome is Outcome.COMPLETED

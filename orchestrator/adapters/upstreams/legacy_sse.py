@@ -50,7 +50,7 @@ class LegacySseTransport:
         if protocol_version is not None:
             self._headers["MCP-Protocol-Version"] = protocol_version
 
-    def listen(self) -> None:
+    def listen(self, *, announced: bool) -> None:
         pass  # notifications come on the one stream anyway
 
     async def close(self) -> None:

@@ -69,8 +69,7 @@ class Session:
     def _heed(self, capabilities: Any) -> None:
         tools = capabilities.get("tools") if isinstance(capabilities, dict) else None
         self._has_tools = not isinstance(capabilities, dict) or tools is not None
-        if isinstance(tools, dict) and tools.get("listChanged") is True:
-            self._transport.listen()
+        self._transport.listen(announced=isinstance(tools, dict) and tools.get("listChanged") is True)
 
     async def _speak_without_handshake(self) -> None:
         self._transport.speak(None, modern=False)

@@ -108,7 +108,7 @@ class StdioTransport:
     def speak(self, protocol_version: str | None, *, modern: bool) -> None:
         pass  # nothing but the messages themselves carries the version
 
-    def listen(self) -> None:
+    def listen(self, *, announced: bool) -> None:
         pass  # notifications come on stdout anyway
 
     async def _send(self, message: bytes) -> None:

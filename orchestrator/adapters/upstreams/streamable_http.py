@@ -68,8 +68,10 @@ class StreamableHttpTransport:
     def speak(self, protocol_version: str | None, *, modern: bool) -> None:
         self._protocol_version, self._modern = protocol_version, modern
 
-    def listen(self) -> None:
-        if self._listener is None or self._listener.done():
+    def listen(self, *, announced: bool) -> None:
+        # Some servers tell of changes without having announced it, but without a session they cannot.
+        wanted = announced or self._session_id is not None
+        if wanted and (self._listener is None or self._listener.done()):
             self._listener = asyncio.create_task(self._follow_notifications())
 
     async def close(self) -> None:

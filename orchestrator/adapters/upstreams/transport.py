@@ -49,8 +49,8 @@ class Transport(Protocol):
     def speak(self, protocol_version: str | None, *, modern: bool) -> None:
         """Told once both sides agree, or that there is nothing to agree on."""
 
-    def listen(self) -> None:
-        """The server announced that it says when its tools change."""
+    def listen(self, *, announced: bool) -> None:
+        """For changes of the tools, which the server may have announced to tell of."""
 
     async def close(self) -> None: ...
 

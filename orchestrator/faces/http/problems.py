@@ -31,6 +31,7 @@ STATUS_OF_CODE = {
     "queue_full": HTTPStatus.TOO_MANY_REQUESTS,
     "idempotency_mismatch": HTTPStatus.UNPROCESSABLE_ENTITY,
     "shutting_down": HTTPStatus.SERVICE_UNAVAILABLE,
+    "not_ready": HTTPStatus.SERVICE_UNAVAILABLE,
     "engine_unavailable": HTTPStatus.SERVICE_UNAVAILABLE,
     "runner_image_missing": HTTPStatus.SERVICE_UNAVAILABLE,
     "network_unsafe": HTTPStatus.SERVICE_UNAVAILABLE,

@@ -1,0 +1,343 @@
+"""Rooms on a Matrix homeserver, through its client-server API (https://spec.matrix.org/latest/client-server-api/)."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil
+from typing import Any, NoReturn
+from urllib.parse import quote, unquote
+
+import aiohttp
+from tenacity import (
+    AsyncRetrying,
+    RetryCallState,
+    retry_if_exception_type,
+    stop_after_attempt,
+    stop_before_delay,
+    wait_exponential_jitter,
+)
+from yarl import URL
+
+from orchestrator.domain.chat import Member, Message, MessagePage, printable
+from orchestrator.domain.errors import (
+    ChatRateLimited,
+    ChatRefused,
+    ChatUnavailable,
+    ChatUnconfirmed,
+    InvalidArguments,
+    OrchestratorError,
+    RoomNotFound,
+)
+
+API = "/_matrix/client/v3"
+MAX_REPLY_BYTES = 32 * 1024 * 1024
+MAX_REQUESTS_PER_PAGE = 5
+MAX_QUOTED_CHARACTERS = 200
+MESSAGES_ONLY = {"types": ["m.room.message"]}
+NOTHING: Mapping[str, Any] = {"types": []}
+
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    connect_seconds: float = 5
+    reply_seconds: float = 15
+    attempts: int = 3
+    first_wait_seconds: float = 0.2
+    total_seconds: float = 8
+    alias_seconds: float = 300
+
+
+class Refusal(Exception):
+    """The homeserver understood the request and says no."""
+
+    def __init__(self, status: int, reply: Json) -> None:
+        super().__init__(status)
+        self.status = status
+        self.code = str(reply.get("errcode", ""))
+        self.words = printable(str(reply.get("error", "")))[:MAX_QUOTED_CHARACTERS] or f"HTTP {status}"
+
+
+class MatrixHomeserver:
+    def __init__(self, url: str, token: str, patience: Patience | None = None) -> None:
+        self._base = url.rstrip("/") + API
+        self._token = token
+        self._patience = patience or Patience()
+        self._http: aiohttp.ClientSession | None = None
+        self._ids: dict[str, tuple[str, float]] = {}
+
+    async def close(self) -> None:
+        if self._http is not None:
+            await self._http.close()
+
+    async def room_id(self, room: str) -> str:
+        if room.startswith("!"):
+            return room
+        known, until = self._ids.get(room, ("", 0.0))
+        if time.monotonic() < until:
+            return known
+        try:
+            reply = await self._ask("GET", f"/directory/room/{_quoted(room)}")
+        except Refusal as refusal:
+            _raise(refusal, room)
+        found = str(reply.get("room_id", ""))
+        self._ids[room] = found, time.monotonic() + self._patience.alias_seconds
+        return found
+
+    async def join(self, room: str) -> None:
+        try:
+            await self._ask("POST", f"/join/{_quoted(room)}", body={})
+        except Refusal as refusal:
+            if refusal.code not in ("M_FORBIDDEN", "M_NOT_FOUND"):
+                _raise(refusal, room)
+            raise RoomNotFound(f"The chat account cannot enter room {room}: {refusal.words}") from None
+
+    async def send(self, room_id: str, text: str, transaction_id: str) -> str:
+        # Empty mentions: a body that holds "@room" or a name alerts nobody.
+        content = {"msgtype": "m.text", "body": text, "m.mentions": {}}
+        path = f"/rooms/{_quoted(room_id)}/send/m.room.message/{_quoted(transaction_id)}"
+        doubt: ChatUnconfirmed | None = None
+        try:
+            async for attempt in self._attempts():
+                with attempt:
+                    try:
+                        reply = await self._exchange("PUT", path, {}, content)
+                    except ChatUnconfirmed as error:
+                        doubt = error
+                        raise
+        except OrchestratorError as error:
+            raise doubt or error from None  # what failed later does not undo what may have been done before
+        except Refusal as refusal:
+            if doubt is not None:
+                raise doubt from None
+            _raise(refusal, room_id)
+        return str(reply.get("event_id", ""))
+
+    async def newest(self, room_id: str, limit: int, since: str | None) -> MessagePage:
+        query = {"filter": _sync_filter(room_id, limit), "timeout": "0", "set_presence": "offline"}
+        try:
+            reply = await self._ask("GET", "/sync", query | ({"since": since} if since else {}))
+        except Refusal as refusal:
+            _raise(refusal, room_id)
+        room = reply.get("rooms", {}).get("join", {}).get(room_id)
+        if room is None:
+            await self._require_membership(room_id)
+        timeline = (room or {}).get("timeline", {})
+        found = _messages(reversed(timeline.get("events", ())))
+        cursor = timeline.get("prev_batch") if timeline.get("limited") else None
+        return await self._page(room_id, found, cursor, since, limit, since=reply.get("next_batch"))
+
+    async def older(self, room_id: str, limit: int, before: str) -> MessagePage:
+        cursor, _, until = before.partition("|")
+        return await self._page(room_id, [], unquote(cursor), unquote(until) or None, limit, since=None)
+
+    async def members(self, room_id: str) -> tuple[Member, ...]:
+        try:
+            reply = await self._ask("GET", f"/rooms/{_quoted(room_id)}/joined_members")
+        except Refusal as refusal:
+            _raise(refusal, room_id)
+        joined: Mapping[str, Json] = reply.get("joined", {})
+        return tuple(Member(id, printable(joined[id].get("display_name") or id)) for id in sorted(joined))
+
+    async def _page(
+        self,
+        room_id: str,
+        newest_first: list[Message],
+        cursor: str | None,
+        until: str | None,
+        limit: int,
+        *,
+        since: str | None,
+    ) -> MessagePage:
+        """Homeservers may return less than was asked for although there is more, so ask until the page is full."""
+        found = list(newest_first)
+        for _ in range(MAX_REQUESTS_PER_PAGE):
+            if cursor is None or len(found) >= limit:
+                break
+            chunk, cursor = await self._chunk(room_id, cursor, until, limit - len(found))
+            found += chunk
+        # The lower bound travels along, so that paging back ends where the reader already was.
+        before = f"{quote(cursor, safe='')}|{quote(until or '', safe='')}" if cursor is not None else None
+        return MessagePage(room_id, tuple(reversed(found)), before, since)
+
+    async def _chunk(
+        self, room_id: str, cursor: str, until: str | None, limit: int
+    ) -> tuple[Sequence[Message], str | None]:
+        query = {"dir": "b", "from": cursor, "limit": str(limit), "filter": _compact(MESSAGES_ONLY)}
+        path = f"/rooms/{_quoted(room_id)}/messages"
+        try:
+            reply = await self._ask("GET", path, query | ({"to": until} if until else {}))
+        except Refusal as refusal:
+            _raise(refusal, room_id)
+        return _messages(reply.get("chunk", ())), reply.get("end")
+
+    async def _require_membership(self, room_id: str) -> None:
+        """A room without news and a room that we are not in look the same in a sync."""
+        try:
+            reply = await self._ask("GET", "/joined_rooms")
+        except Refusal as refusal:
+            _raise(refusal, room_id)
+        if room_id not in reply.get("joined_rooms", ()):
+            raise RoomNotFound(f"The chat account is not a member of room {room_id}.")
+
+    async def _ask(self, method: str, path: str, query: Mapping[str, str] | None = None, body: Json | None = None) -> Json:
+        """For what may be asked twice without harm."""
+        try:
+            async for attempt in self._attempts():
+                with attempt:
+                    return await self._exchange(method, path, query or {}, body)
+        except ChatUnconfirmed as error:
+            raise ChatUnavailable(error.message, retry_after_seconds=error.retry_after_seconds) from None
+        raise AssertionError("unreachable: the attempts end in a reply or an error")
+
+    def _attempts(self) -> AsyncRetrying:
+        patience = self._patience
+        return AsyncRetrying(
+            retry=retry_if_exception_type((ChatUnavailable, ChatUnconfirmed, ChatRateLimited)),
+            wait=self._wait_seconds,
+            stop=stop_after_attempt(patience.attempts) | stop_before_delay(patience.total_seconds),
+            reraise=True,
+        )
+
+    def _wait_seconds(self, state: RetryCallState) -> float:
+        error = state.outcome.exception() if state.outcome else None
+        if isinstance(error, ChatRateLimited) and error.retry_after_seconds is not None:
+            return error.retry_after_seconds
+        first = self._patience.first_wait_seconds
+        return wait_exponential_jitter(initial=first, max=2, jitter=first)(state)
+
+    async def _exchange(self, method: str, path: str, query: Mapping[str, str], body: Json | None) -> Json:
+        url = URL(self._base + path, encoded=True).with_query(query)
+        try:
+            # Our token goes to the configured homeserver and nowhere else: redirects are not followed.
+            async with self._session().request(method, url, json=body, allow_redirects=False) as response:
+                return _accepted(response, await _read(response))
+        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
+            raise ChatUnavailable(f"The homeserver cannot be reached: {_cause(error)}.") from None
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise ChatUnconfirmed(f"The homeserver did not answer completely: {_cause(error)}.") from None
+
+    def _session(self) -> aiohttp.ClientSession:
+        if self._http is None:
+            patience = self._patience
+            self._http = aiohttp.ClientSession(
+                headers={"Authorization": f"Bearer {self._token}"},
+                timeout=aiohttp.ClientTimeout(total=patience.reply_seconds, sock_connect=patience.connect_seconds),
+                cookie_jar=aiohttp.DummyCookieJar(),
+            )
+        return self._http
+
+
+async def _read(response: aiohttp.ClientResponse) -> Any:
+    body = bytearray()
+    async for piece in response.content.iter_any():
+        body += piece
+        if len(body) > MAX_REPLY_BYTES:
+            raise ChatUnavailable(f"The homeserver's answer is larger than {MAX_REPLY_BYTES} bytes.")
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _accepted(response: aiohttp.ClientResponse, reply: Any) -> Json:
+    known: Json = reply if isinstance(reply, dict) else {}
+    if response.status == 200 and isinstance(reply, dict):
+        return known
+    if response.status == 429 or known.get("errcode") == "M_LIMIT_EXCEEDED":
+        raise _rate_limited(response, known)
+    if response.status >= 500:
+        raise ChatUnconfirmed(f"The homeserver answers HTTP {response.status}.")
+    if not known:
+        raise ChatRefused(
+            f"What is at the homeserver's address does not speak Matrix (HTTP {response.status}); "
+            "check CODE_EXECUTOR_MATRIX_HOMESERVER."
+        )
+    raise Refusal(response.status, known)
+
+
+def _rate_limited(response: aiohttp.ClientResponse, reply: Json) -> ChatRateLimited:
+    header, milliseconds = response.headers.get("Retry-After", ""), reply.get("retry_after_ms")
+    if header.isdecimal():
+        seconds = int(header)
+    else:
+        seconds = ceil(milliseconds / 1000) if isinstance(milliseconds, int | float) else 1
+    seconds = max(1, seconds)
+    return ChatRateLimited(f"The homeserver limits us; wait {seconds} s.", retry_after_seconds=seconds)
+
+
+def _raise(refusal: Refusal, room: str) -> NoReturn:
+    match refusal.code:
+        case "M_UNKNOWN_TOKEN" | "M_MISSING_TOKEN" | "M_USER_DEACTIVATED":
+            raise ChatRefused("The homeserver does not accept our token; set a valid CODE_EXECUTOR_MATRIX_TOKEN.")
+        case "M_NOT_FOUND":
+            raise RoomNotFound(f"The homeserver knows no room {room}.")
+        case "M_TOO_LARGE":
+            raise InvalidArguments("text: it is larger than the homeserver allows, so split it.")
+        case "M_UNKNOWN" | "M_INVALID_PARAM" if refusal.status == 400:
+            raise InvalidArguments(f"The homeserver does not understand the request: {refusal.words}")
+        case _:
+            raise ChatRefused(f"The homeserver refuses it for room {room}: {refusal.words}")
+
+
+def _messages(events: Any) -> list[Message]:
+    return [message for event in events if (message := _message(event)) is not None]
+
+
+def _message(event: Json) -> Message | None:
+    content = event.get("content", {})
+    body, kind = content.get("body"), content.get("msgtype")
+    if not isinstance(body, str) or not isinstance(kind, str):
+        return None  # redacted, or nothing that can be shown as text
+    return Message(
+        id=str(event.get("event_id", "")),
+        sender=str(event.get("sender", "")),
+        text=printable(body),
+        sent_at=event.get("origin_server_ts", 0) / 1000,
+        kind=kind.removeprefix("m."),
+    )
+
+
+def _sync_filter(room_id: str, limit: int) -> str:
+    # Synapse answers a sync that it has seen in the last two minutes from its cache, without what was said since;
+    # a name that nobody has makes each one new (https://github.com/matrix-org/synapse/issues/3880).
+    nobody = f"@{secrets.token_hex(8)}:invalid"
+    timeline = {**MESSAGES_ONLY, "limit": limit, "not_senders": [nobody]}
+    room = {
+        "rooms": [room_id],
+        "timeline": timeline,
+        "state": {**NOTHING, "lazy_load_members": True},
+        "ephemeral": NOTHING,
+        "account_data": NOTHING,
+    }
+    return _compact({"room": room, "presence": NOTHING, "account_data": NOTHING})
+
+
+def _compact(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"))
+
+
+def _quoted(part: str) -> str:
+    return quote(part, safe="")
+
+
+def _cause(error: Exception) -> str:
+    """Our own words: those of the client quote addresses."""
+    match error:
+        case aiohttp.ClientConnectorDNSError():
+            return "its host name cannot be resolved"
+        case aiohttp.ClientConnectorCertificateError() | aiohttp.ClientSSLError():
+            return "its TLS certificate or handshake is not acceptable"
+        case aiohttp.ConnectionTimeoutError():
+            return "it does not accept connections in time"
+        case aiohttp.ClientConnectorError():
+            return "it refuses the connection"
+        case TimeoutError():
+            return "it took too long"
+        case _:
+            return "the connection broke"
