@@ -32,7 +32,9 @@ class Toolbox:
 
     def listing(self, role: Role, detail: Detail, server: str | None = None) -> Json:
         tools = [tool for tool in self._catalog.visible(role) if server in (None, tool.server)]
-        return self._counted(role, {"tools": grouped(tools, detail)})
+        problems = {seen["server"]: seen["problem"] for seen in self.servers(role) if seen["problem"]}
+        reply: Json = {"tools": grouped(tools, detail)}
+        return self._counted(role, {**reply, "problems": problems} if problems else reply)
 
     def search(self, role: Role, queries: Sequence[str], detail: Detail, *, server: str | None, limit: int) -> Json:
         hits = self._catalog.search(role, queries, server=server, limit=limit)

@@ -31,6 +31,8 @@ class Sandboxes:
         self._slots = slots
         self._alive: set[str] = set()
         self._starting = 0
+        self._no_start_under_way = asyncio.Event()
+        self._no_start_under_way.set()
         self._in_background: set[asyncio.Task[Any]] = set()
 
     @property
@@ -40,6 +42,9 @@ class Sandboxes:
     @property
     def starting(self) -> int:
         return self._starting
+
+    async def until_no_start_is_under_way(self) -> None:
+        await self._no_start_under_way.wait()
 
     async def start(self, spec: SandboxSpec) -> Lease:
         # A create cannot be taken back once sent: when the caller goes away, it is completed and then destroyed.
@@ -58,7 +63,7 @@ class Sandboxes:
             await asyncio.wait(self._in_background)
 
     async def _start(self, spec: SandboxSpec) -> Lease:
-        self._starting += 1
+        self._count_starting(+1)
         try:
             slot = await self._slots.borrow()
             try:
@@ -67,9 +72,16 @@ class Sandboxes:
                 self._slots.give_back(slot)
                 raise
         finally:
-            self._starting -= 1
+            self._count_starting(-1)
         self._alive.add(sandbox.id)
         return Lease(sandbox, slot)
+
+    def _count_starting(self, change: int) -> None:
+        self._starting += change
+        if self._starting:
+            self._no_start_under_way.clear()
+        else:
+            self._no_start_under_way.set()
 
     async def _destroy_once_started(self, starting: asyncio.Task[Lease]) -> None:
         try:

@@ -24,7 +24,7 @@ log = structlog.get_logger()
 DEMAND_WINDOW_SECONDS = 10.0
 LOOK_EVERY_SECONDS = 0.5
 REFILLS_AT_ONCE = 2
-LONGEST_BACKOFF_SECONDS = 30.0
+LONGEST_BACKOFF_SECONDS = 5.0
 NOT_YET_KNOWN = "warm"
 # What an idle sandbox costs, with the slot it sits in; measured in bench/.
 IDLE_BYTES = {Language.PYTHON: 30 * 1024 * 1024, Language.TYPESCRIPT: 55 * 1024 * 1024}
@@ -89,6 +89,7 @@ class WarmPool:
     async def tend(self) -> None:
         """One round of keeping the pool filled: at once when somebody took a sandbox, else now and then."""
         await self._until_wanted()
+        await self._sandboxes.until_no_start_is_under_way()  # an execution that waits for a sandbox comes first
         await self.refill_once()
 
     async def refill_once(self) -> None:
@@ -125,9 +126,7 @@ class WarmPool:
         return lease.sandbox.alive and lease.slot.alive and warm.age_seconds < self._size.max_age_seconds
 
     def _missing(self, wanted: Mapping[Recipe, Files]) -> list[Recipe]:
-        """At most two at a time, and none while an execution waits for a sandbox of its own."""
-        if self._sandboxes.starting:
-            return []
+        """At most two at a time, within the budget."""
         room = self._size.memory_bytes - sum(
             IDLE_BYTES[recipe.language] * len(waiting) for recipe, waiting in self._idle.items()
         )

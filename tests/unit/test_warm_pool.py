@@ -132,10 +132,12 @@ async def test_refilling_yields_to_an_execution_that_starts_cold(warm):
     warm.engine.may_start.clear()
     cold = asyncio.create_task(warm.use())
     await until(lambda: warm.sandboxes.starting == 1)
-    await warm.pool.refill_once()
-    assert warm.sandboxes.starting == 1
+    tending = asyncio.create_task(warm.pool.tend())
+    await asyncio.sleep(0.05)
+    assert (warm.sandboxes.starting, tending.done()) == (1, False)
     warm.engine.may_start.set()
     await cold
+    await tending
     await warm.fill()
     assert warm.pool.idle == 2
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from aiohttp import web
 
-from orchestrator.catalog.disclosure import Detail
+from orchestrator.catalog.disclosure import Detail, compact
 from orchestrator.domain.errors import InvalidRequest
 from orchestrator.faces.http.context import API, CALLER
 from orchestrator.faces.http.executions import number
@@ -14,9 +16,9 @@ LARGEST_LIMIT = 100
 
 
 async def list_tools(request: web.Request) -> web.Response:
-    api, role = request.app[API], request[CALLER].role
-    listing = api.toolbox.listing(role, _detail(request, Detail.NAME), request.query.get("server"))
-    return web.json_response({"servers": api.toolbox.servers(role), **listing})
+    role = request[CALLER].role
+    listing = request.app[API].toolbox.listing(role, _detail(request, Detail.NAME), request.query.get("server"))
+    return _json(listing)
 
 
 async def search_tools(request: web.Request) -> web.Response:
@@ -30,12 +32,12 @@ async def search_tools(request: web.Request) -> web.Response:
         server=request.query.get("server"),
         limit=number(request, "limit", 10, 1, LARGEST_LIMIT),
     )
-    return web.json_response(found)
+    return _json(found)
 
 
 async def tool_info(request: web.Request) -> web.Response:
     match = request.match_info
-    return web.json_response(request.app[API].toolbox.info(request[CALLER].role, match["server"], match["tool"]))
+    return _json(request.app[API].toolbox.info(request[CALLER].role, match["server"], match["tool"]))
 
 
 async def whoami(request: web.Request) -> web.Response:
@@ -48,8 +50,14 @@ async def whoami(request: web.Request) -> web.Response:
             "servers": sorted(role.servers),
             "tools": {"allow": list(role.allowed_tools), "deny": list(role.denied_tools)},
             "seesAllExecutions": role.sees_all_executions,
+            "chatRooms": sorted(role.chat_rooms),
         }
     )
+
+
+def _json(reply: dict[str, Any]) -> web.Response:
+    # Written as it was counted: without a space that would cost a token.
+    return web.json_response(reply, dumps=compact)
 
 
 def _detail(request: web.Request, default: Detail) -> Detail:

@@ -1,0 +1,75 @@
+"""The servers that sandboxes can call: upstream ones, and those that are built in."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+from orchestrator.domain.access import Role
+from orchestrator.domain.errors import ToolUnavailable
+from orchestrator.domain.tools import Tool
+from orchestrator.domain.upstream import CallResult, UpstreamState, UpstreamStatus
+
+
+class Upstreams(Protocol):
+    def tools(self) -> Mapping[str, tuple[Tool, ...]]: ...
+
+    def statuses(self) -> Sequence[UpstreamStatus]: ...
+
+    async def call(
+        self, server: str, tool: str, arguments: Mapping[str, Any], timeout_seconds: float
+    ) -> CallResult: ...
+
+
+class BuiltIn(Protocol):
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def tools(self) -> tuple[Tool, ...]: ...
+
+    @property
+    def status(self) -> UpstreamStatus: ...
+
+    async def call(self, role: Role, tool: str, arguments: Mapping[str, Any]) -> CallResult: ...
+
+
+class Servers:
+    """A built-in server's name is taken, also while it offers nothing: roles say who sees it, and mean that one."""
+
+    def __init__(self, upstreams: Upstreams, *built_in: BuiltIn) -> None:
+        self._upstreams = upstreams
+        self._built_in = {server.name: server for server in built_in}
+
+    def tools(self) -> Mapping[str, tuple[Tool, ...]]:
+        upstream = {name: tools for name, tools in self._upstreams.tools().items() if name not in self._built_in}
+        return {**upstream, **{name: server.tools for name, server in self._built_in.items() if server.tools}}
+
+    def statuses(self) -> Sequence[UpstreamStatus]:
+        upstream = [self._as_allowed(status) for status in self._upstreams.statuses()]
+        named = {status.server for status in upstream}
+        return [
+            *upstream,
+            *(server.status for server in self._built_in.values() if server.tools and server.name not in named),
+        ]
+
+    def _as_allowed(self, status: UpstreamStatus) -> UpstreamStatus:
+        if status.server not in self._built_in:
+            return status
+        problem = "its name belongs to a built-in server; rename it in servers.json"
+        return replace(status, state=UpstreamState.DOWN, tools=0, problem=problem)
+
+    async def call(
+        self, server: str, tool: str, arguments: Mapping[str, Any], timeout_seconds: float, role: Role
+    ) -> CallResult:
+        built_in = self._built_in.get(server)
+        if built_in is None:
+            return await self._upstreams.call(server, tool, arguments, timeout_seconds)
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                return await built_in.call(role, tool, arguments)
+        except TimeoutError:
+            message = f"The server {server} did not answer within {timeout_seconds:g} s; it may still have acted."
+            raise ToolUnavailable(message) from None
