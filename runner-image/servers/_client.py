@@ -25,8 +25,15 @@ _ERRORS: dict[str, type[ToolError]] = {
 
 # Connections that wait for their next request, each used by one thread at a time.
 _idle: list[tuple[str, HTTPConnection]] = []
-# A forked child must not answer for its parent.
-os.register_at_fork(after_in_child=_idle.clear)
+
+
+def _close_idle() -> None:
+    while _idle:
+        _idle.pop()[1].close()
+
+
+# A forked child must not read the answers of its parent.
+os.register_at_fork(after_in_child=_close_idle)
 
 
 class Tool:

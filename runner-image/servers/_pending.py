@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import operator
+import os
 import sys
 from collections.abc import Callable, Generator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -13,6 +14,15 @@ from typing import Any
 _MAX_THREADS = 64
 
 _threads = ThreadPoolExecutor(_MAX_THREADS, thread_name_prefix="tool")
+
+
+def _start_anew() -> None:
+    global _threads  # noqa: PLW0603
+    _threads = ThreadPoolExecutor(_MAX_THREADS, thread_name_prefix="tool")
+
+
+# A forked child has none of its parent's threads, but the pool would go on counting on them.
+os.register_at_fork(after_in_child=_start_anew)
 
 
 class Pending:

@@ -22,6 +22,8 @@ EXIT_LEASH_ENDED = 71
 EXIT_LIFETIME_OVER = 72
 
 PROTOCOL = 1
+# Tells the runtime that files have come, so that it loads the tools' client library while nobody waits.
+PREPARED = b'{"type": "prepared"}\n'
 
 _READ_BYTES = 256 * 1024
 # A killed process ends as soon as the kernel lets it; one that hangs in the kernel dies with PID 1.
@@ -143,6 +145,8 @@ class Supervisor:
             raise frames.ProtocolError("the run order was the last one; nothing may follow it")
         if isinstance(order, orders.Prepare):
             orders.write_files(self._workspace, order.files)
+            self._control_pending += PREPARED
+            self._write_control()
         else:
             self._run_order = order
             self._start_run()
@@ -174,7 +178,7 @@ class Supervisor:
         except BrokenPipeError:
             written = len(self._control_pending)
         del self._control_pending[:written]
-        if not self._control_pending:
+        if not self._control_pending and self._execution is not None:
             os.close(self._program.control)
 
     def _forward(self, stream: Stream) -> None:

@@ -7,8 +7,8 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 
 import { rememberModule } from './syntax.mjs';
 
-const workspace = process.cwd();
-const workspaceUrl = `${pathToFileURL(workspace).href}/`;
+export const workspace = process.cwd();
+export const workspaceUrl = `${pathToFileURL(workspace).href}/`;
 
 export const mainPath = join(workspace, 'main.ts');
 

@@ -1,15 +1,17 @@
 // Preloaded before /workspace/main.ts, which does not exist yet: waits for the program, then lets Node run it
 // as its entry point, so that it behaves like any program started with `node main.ts`.
 
-import { closeSync, readFileSync, writeFileSync, writeSync } from 'node:fs';
+import { closeSync, readFileSync, readSync, writeFileSync, writeSync } from 'node:fs';
+import { join } from 'node:path';
 import { format } from 'node:util';
 import { isMainThread } from 'node:worker_threads';
 
-import { mainPath } from './hooks.mjs';
+import { mainPath, workspace } from './hooks.mjs';
 import { printToStderr, traceOf } from './trace.mjs';
 
 const CONTROL_FD = 3;
 const READY_FD = 4;
+const PREPARED = Buffer.from('{"type": "prepared"}\n');
 
 /** A forked Node inherits these options; it must get the hooks, but not wait for a program of its own. */
 function passOnlyHooksToForks() {
@@ -35,10 +37,31 @@ async function warmUp() {
   process.stderr.write(traceOf(new Error('warm-up')).slice(0, 0));
 }
 
-function receive() {
+/** What the first call of a tool needs is loaded now, when nobody waits for it. */
+async function loadClientLibrary() {
+  try {
+    await import(join(workspace, 'servers/_client.js'));
+  } catch {
+    // The program that needs it will see the error itself.
+  }
+}
+
+/** @param {number} length */
+function readUpTo(length) {
+  const buffer = Buffer.alloc(length);
+  let filled = 0;
+  for (let read = 1; read > 0 && filled < length; filled += read) {
+    read = readSync(CONTROL_FD, buffer, filled, length - filled, null);
+  }
+  return buffer.subarray(0, filled);
+}
+
+async function receive() {
   writeSync(READY_FD, '\n');
   closeSync(READY_FD);
-  const message = JSON.parse(readFileSync(CONTROL_FD, 'utf8'));
+  let head;
+  while ((head = readUpTo(PREPARED.length)).equals(PREPARED)) await loadClientLibrary();
+  const message = JSON.parse(Buffer.concat([head, readFileSync(CONTROL_FD)]).toString('utf8'));
   closeSync(CONTROL_FD);
   return message;
 }
@@ -74,7 +97,7 @@ if (isMainThread) {
   passOnlyHooksToForks();
   writeSynchronously();
   await warmUp();
-  const { code, environment } = receive();
+  const { code, environment } = await receive();
   Object.assign(process.env, environment);
   writeFileSync(mainPath, code);
   reportUncaughtErrors();

@@ -1,0 +1,351 @@
+"""Python programs that call tools."""
+
+from __future__ import annotations
+
+import json
+import threading
+from typing import Any
+
+import pytest
+
+from orchestrator.domain.tools import Tool
+from tests.unit.wrappers.gateway import GRANT, Gateway, Request, text
+from tests.unit.wrappers.test_typescript_client import CLOSED, READ
+from tests.unit.wrappers.workspace import Workspace
+
+IMPORT = "import asyncio, json\nfrom servers.file_system import read_file\n"
+
+
+def run(workspace: Workspace, gateway: Gateway, program: str, *tools: Tool) -> str:
+    workspace.add_tools(READ, CLOSED, *tools)
+    completed = workspace.run_python(program, gateway.environment)
+    assert completed.stderr == ""
+    return completed.stdout
+
+
+def run_in_event_loop(workspace: Workspace, gateway: Gateway, body: str) -> str:
+    lines = "".join(f"    {line.strip()}\n" for line in body.strip().splitlines())
+    return run(workspace, gateway, f"{IMPORT}async def main():\n{lines}\nasyncio.run(main())\n")
+
+
+def value_of(workspace: Workspace, gateway: Gateway, arguments: str = "path='x'") -> Any:
+    return json.loads(run(workspace, gateway, f"{IMPORT}print(json.dumps(read_file({arguments})))"))
+
+
+def failure_of(workspace: Workspace, gateway: Gateway, arguments: str = "path='x'") -> Any:
+    program = f"""{IMPORT}
+from servers.errors import ToolError
+try:
+    read_file({arguments})
+except ToolError as error:
+    kinds = [kind.__name__ for kind in type(error).__mro__]
+    print(json.dumps({{**vars(error), "kinds": kinds[: kinds.index("Exception")], "message": str(error)}}))
+"""
+    return json.loads(run(workspace, gateway, program))
+
+
+def test_call_carries_the_grant_and_the_original_names(workspace: Workspace, gateway: Gateway) -> None:
+    value_of(workspace, gateway)
+    body = {"server": "file-system", "tool": "read.file", "arguments": {"path": "x"}}
+    assert gateway.requests == [Request("/call", f"Bearer {GRANT}", body)]
+
+
+@pytest.mark.parametrize("arguments", ["path='x', head=1", "{'path': 'x', 'head': 1}", "{'path': 'x'}, head=1"])
+def test_arguments_are_keywords_or_one_dict(arguments: str, workspace: Workspace, gateway: Gateway) -> None:
+    assert value_of(workspace, gateway, arguments) == "ok"
+    assert gateway.arguments == [{"path": "x", "head": 1}]
+
+
+@pytest.mark.parametrize(
+    ("result", "value"),
+    [
+        ({"content": [{"type": "text", "text": "seen"}], "structuredContent": {"a": [1]}}, {"a": [1]}),
+        (text('{"a": 1}')[1], {"a": 1}),
+        (text(" [1, 2]\n")[1], [1, 2]),
+        (text("{not json")[1], "{not json"),
+        (text("42")[1], "42"),
+        (text("one", '{"two": 2}')[1], ["one", {"two": 2}]),
+        ({"content": []}, None),
+        ({}, None),
+    ],
+)
+def test_result_is_unwrapped(result: Any, value: Any, workspace: Workspace, gateway: Gateway) -> None:
+    gateway.answers((200, result))
+    assert value_of(workspace, gateway) == value
+
+
+def test_images_and_resources_are_objects_with_bytes(workspace: Workspace, gateway: Gateway) -> None:
+    contents = [
+        {"type": "image", "mimeType": "image/png", "data": "AP/+"},
+        {"type": "resource", "resource": {"uri": "a:", "blob": "AQI="}},
+        {"type": "resource", "resource": {"uri": "b:", "mimeType": "text/plain", "text": "hi"}},
+        {"type": "resource_link", "uri": "file:///a", "name": "a"},
+        {"type": "of the future", "x": 1},
+    ]
+    gateway.answers((200, {"content": contents}))
+    program = f"""{IMPORT}
+from servers.content import Image, Resource, ResourceLink
+image, blob, note, link, other = read_file(path="x")
+assert image == Image("image/png", b"\\x00\\xff\\xfe"), image
+assert blob == Resource("a:", data=b"\\x01\\x02"), blob
+assert note == Resource("b:", "text/plain", "hi"), note
+assert link == ResourceLink("file:///a", "a"), link
+assert other == {{"type": "of the future", "x": 1}}, other
+print(image)
+"""
+    assert run(workspace, gateway, program) == "Image(mime_type='image/png')\n"
+
+
+def test_error_of_a_tool_has_the_message_of_its_server(workspace: Workspace, gateway: Gateway) -> None:
+    gateway.answers((200, {**text("ENOENT: no such file")[1], "isError": True}))
+    error = failure_of(workspace, gateway)
+    assert error["kinds"] == ["ToolError"]
+    assert error["message"] == "file-system/read.file: ENOENT: no such file"
+    assert (error["server"], error["tool"]) == ("file-system", "read.file")
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "kind"),
+    [
+        (403, "tool_denied", "ToolDenied"),
+        (401, "grant_invalid", "ToolDenied"),
+        (503, "tool_unavailable", "ToolUnavailable"),
+        (422, "invalid_arguments", "InvalidArguments"),
+        (429, "limit_exceeded", "ToolLimitExceeded"),
+        (413, "limit_exceeded", "ToolLimitExceeded"),
+    ],
+)
+def test_refusal_of_the_gateway_has_its_class(
+    status: int, code: str, kind: str, workspace: Workspace, gateway: Gateway
+) -> None:
+    gateway.answers((status, {"code": code, "message": "Because.", "hint": "Do otherwise."}))
+    error = failure_of(workspace, gateway)
+    assert error["kinds"] == [kind, "ToolError"]
+    assert error["message"] == "file-system/read.file: Because.\nDo otherwise."
+    assert (error["code"], error["hint"]) == (code, "Do otherwise.")
+
+
+def test_reply_that_is_no_json_is_an_unavailable_tool(workspace: Workspace, gateway: Gateway) -> None:
+    gateway.answers((502, b"<html>Bad gateway</html>"))
+    assert failure_of(workspace, gateway)["kinds"][0] == "ToolUnavailable"
+
+
+def test_gateway_that_is_not_there_is_an_unavailable_tool(workspace: Workspace, gateway: Gateway) -> None:
+    gateway.address = "http://127.0.0.1:1"
+    error = failure_of(workspace, gateway)
+    assert error["kinds"][0] == "ToolUnavailable"
+    assert "Connection refused" in error["message"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("", "'path' is missing"),
+        ("'x'", "the arguments must be keywords or one dict"),
+        ("path=1", "'path' must be of type string, not 1"),
+        ("path=None", "'path' must be of type string, not None"),
+        ("path='x', head=1.5", "'head' must be of type integer, not 1.5"),
+        ("path='x', head=True", "'head' must be of type integer, not True"),
+        ("path='x', mode='texd'", "'mode' must be one of 'text', 'binary', not 'texd'"),
+        ("path='x', Head=1", "'Head' is not known, did you mean 'head'?"),
+        ("path='x', haed=1", "'haed' is not known, did you mean 'head'?"),
+        ("path='x', edits=[{'line': 1}, {}]", "'edits[1].line' is missing"),
+        ("path='x', when=1", "'when' must be of type string or of type null, not 1"),
+        (
+            "path='x', extra={1, 2}",
+            "the arguments cannot be written as JSON: Object of type set is not JSON serializable",
+        ),
+        ("path='x', extra=float('nan')", "the arguments cannot be written as JSON: Out of range float values"),
+    ],
+)
+def test_wrong_arguments_are_not_sent(arguments: str, message: str, workspace: Workspace, gateway: Gateway) -> None:
+    error = failure_of(workspace, gateway, arguments)
+    assert error["kinds"] == ["InvalidArguments", "ToolError"]
+    assert error["message"].startswith(f"file-system/read.file: {message}")
+    assert "\nUsage: read_file(*, path: str, head: int = ..., " in error["message"]
+    assert gateway.requests == []
+
+
+def test_none_stands_for_an_argument_that_is_not_given(workspace: Workspace, gateway: Gateway) -> None:
+    value_of(workspace, gateway, "path='x', head=None, when=None, edits=({'line': 1},)")
+    assert gateway.arguments == [{"path": "x", "when": None, "edits": [{"line": 1}]}]
+
+
+def test_arguments_that_are_no_keywords_have_aliases(workspace: Workspace, gateway: Gateway) -> None:
+    tool = Tool("s", "t", input_schema={"properties": {"from": {"type": "string"}, "user-id": {}}})
+    program = "from servers.s import t\nt(from_='x', user_id=1)\nt({'from': 'y'})\nt(**{'user-id': 2})"
+    run(workspace, gateway, program, tool)
+    assert gateway.arguments == [{"from": "x", "user-id": 1}, {"from": "y"}, {"user-id": 2}]
+
+
+def test_tools_are_imported_in_every_usual_way(workspace: Workspace, gateway: Gateway) -> None:
+    program = """
+import servers
+from servers.file_system.read_file import read_file, ReadFileInput
+from servers.file_system import read_file as again
+from servers import file_system
+import servers.file_system.close
+assert read_file is again is file_system.read_file is servers.file_system.read_file
+assert servers.file_system.close() == "ok"
+from servers.file_system import *
+assert close() == read_file(path="x") == "ok"
+try:
+    file_system.reed_file
+except AttributeError as error:
+    print(error)
+"""
+    printed = run(workspace, gateway, program)
+    assert printed == "servers.file_system has no tool 'reed_file'; it has: close, read_file\n"
+
+
+def test_only_what_is_used_is_loaded(workspace: Workspace, gateway: Gateway) -> None:
+    program = (
+        f"{IMPORT}import sys\nprint('servers.file_system.close' in sys.modules, 'servers._pending' in sys.modules)"
+    )
+    assert run(workspace, gateway, program) == "False False\n"
+
+
+def test_connection_is_kept_and_replaced_when_it_was_closed(workspace: Workspace, gateway: Gateway) -> None:
+    program = f"""{IMPORT}
+from servers import _client
+for _ in range(5): read_file(path="x")
+_client._idle[0][1].sock.shutdown(2)
+for _ in range(5): read_file(path="x")
+"""
+    run(workspace, gateway, program)
+    assert len(gateway.requests) == 10
+    assert gateway.connections == 2
+
+
+def test_forked_child_has_connections_of_its_own(workspace: Workspace, gateway: Gateway) -> None:
+    gateway.answer = lambda request: text(request.body["arguments"]["path"])
+    program = f"""{IMPORT}
+import os
+read_file(path="before")
+child = os.fork()
+mine = [read_file(path=f"{{os.getpid()}}") == f"{{os.getpid()}}" for _ in range(50)]
+assert all(mine)
+if child:
+    assert os.waitpid(child, 0)[1] == 0
+    print("both")
+"""
+    assert run(workspace, gateway, program) == "both\n"
+
+
+def test_forked_child_can_await(workspace: Workspace, gateway: Gateway) -> None:
+    program = f"""{IMPORT}
+import os
+async def main():
+    return await read_file(path="x")
+
+asyncio.run(main())
+child = os.fork()
+assert asyncio.run(main()) == "ok"
+if child:
+    assert os.waitpid(child, 0)[1] == 0
+    print("both")
+"""
+    assert run(workspace, gateway, program) == "both\n"
+
+
+def test_await_gather_and_tasks_run_concurrently(workspace: Workspace, gateway: Gateway) -> None:
+    together = threading.Barrier(50, timeout=30)
+
+    def answer_when_all_are_there(request: Request) -> Any:
+        together.wait()
+        return text(request.body["arguments"]["path"])
+
+    gateway.answer = answer_when_all_are_there
+    body = """
+        task = asyncio.create_task(read_file(path="0"))
+        tasks = [asyncio.ensure_future(read_file(path="1"))]
+        rest = await asyncio.gather(*(read_file(path=str(n)) for n in range(2, 50)))
+        print(",".join([await task, *[await each for each in tasks], *rest]))
+    """
+    assert run_in_event_loop(workspace, gateway, body) == ",".join(map(str, range(50))) + "\n"
+
+
+def test_plain_style_works_inside_an_event_loop(workspace: Workspace, gateway: Gateway) -> None:
+    gateway.answer = lambda request: text(json.dumps({"n": 2, "list": [1, 2]}))
+    body = """
+        value = read_file(path="x")
+        assert value["n"] == 2 and value["n"] + 1 == 3 and "list" in value and len(value) == 2 and value
+        assert value == {"n": 2, "list": [1, 2]} and {"n": 2, "list": [1, 2]} == value
+        assert sorted(value) == ["list", "n"] and value.get("n") == 2 and value | {"m": 1} == {"m": 1} | value
+        assert [*value.items()][0] == ("n", 2) and f"{value}" == str(value) == repr(value)
+        assert json.dumps({"it": value}) == json.dumps({"it": value.result()})
+        print(read_file(path="x")["list"])
+    """
+    assert run_in_event_loop(workspace, gateway, body) == "[1, 2]\n"
+
+
+def test_result_can_be_an_argument_without_await(workspace: Workspace, gateway: Gateway) -> None:
+    gateway.answers(text("from the first"), text("done"))
+    body = "print(await read_file(path=read_file(path='x')))"
+    assert run_in_event_loop(workspace, gateway, body) == "done\n"
+    assert gateway.arguments == [{"path": "x"}, {"path": "from the first"}]
+
+
+def test_statements_inside_an_event_loop_keep_their_order(workspace: Workspace, gateway: Gateway) -> None:
+    finished: list[str] = []
+
+    def answer(request: Request) -> Any:
+        path = request.body["arguments"]["path"]
+        assert len(finished) == int(path)
+        finished.append(path)
+        return text("ok")
+
+    gateway.answer = answer
+    run_in_event_loop(workspace, gateway, "\n".join(f"read_file(path='{n}')" for n in range(20)))
+    assert finished == [str(n) for n in range(20)]
+
+
+def test_failure_that_nobody_asked_for_is_told(workspace: Workspace, gateway: Gateway) -> None:
+    gateway.answers((403, {"code": "tool_denied", "message": "The role may not."}))
+    workspace.add_tools(READ)
+    program = f"{IMPORT}async def main():\n    read_file(path='x')\n\nasyncio.run(main())\n"
+    completed = workspace.run_python(program, gateway.environment)
+    assert completed.stderr == (
+        "file-system/read.file failed, and its result was not used: file-system/read.file: The role may not.\n"
+    )
+
+
+def test_error_is_raised_where_it_is_awaited(workspace: Workspace, gateway: Gateway) -> None:
+    gateway.answers((403, {"code": "tool_denied", "message": "The role may not."}))
+    body = """
+        from servers.errors import ToolDenied
+        results = await asyncio.gather(read_file(path="x"), read_file(path="y"), return_exceptions=True)
+        print(all(isinstance(each, ToolDenied) for each in results))
+    """
+    assert run_in_event_loop(workspace, gateway, body) == "True\n"
+
+
+def test_discovery_works_with_and_without_await(workspace: Workspace, gateway: Gateway) -> None:
+    found = [{"server": "file-system", "name": "read.file"}]
+    gateway.answers((200, {"tools": found}), (200, {"name": "read.file"}), (200, found))
+    body = """
+        from servers.discovery import list_servers, list_tools, search_tools, tool_info
+        print(await list_servers(), list_tools("file_system"), json.dumps(list_tools()))
+        print(await search_tools("read", server="file_system"), tool_info("file_system", "read_file")["name"])
+        print(search_tools(["a", "b"])[0]["name"])
+    """
+    assert run_in_event_loop(workspace, gateway, body).splitlines() == [
+        "['file_system'] ['close', 'read_file'] [\"file_system/close\", \"file_system/read_file\"]",
+        "[{'server': 'file-system', 'name': 'read.file'}] read.file",
+        "read.file",
+    ]
+    assert [(request.path, request.body) for request in gateway.requests] == [
+        ("/search", {"query": "read", "server": "file-system"}),
+        ("/info", {"server": "file-system", "tool": "read.file"}),
+        ("/search", {"query": ["a", "b"]}),
+    ]
+
+
+def test_program_without_a_gateway_is_told_so(workspace: Workspace, gateway: Gateway) -> None:
+    program = f"{IMPORT}import os\ndel os.environ['CODE_EXECUTOR_GATEWAY']\nread_file(path='x')"
+    workspace.add_tools(READ)
+    completed = workspace.run_python(program, gateway.environment)
+    assert completed.returncode == 1
+    assert (
+        "ToolUnavailable: file-system/read.file: The gateway cannot be reached: there is none here." in completed.stderr
+    )

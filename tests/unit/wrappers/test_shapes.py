@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orchestrator.wrappers import Shape, merge, observe
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text("abc", min_size=1, max_size=3), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+
+
+def shape_of(value: Any) -> Shape:
+    shape = observe({"content": [], "structuredContent": {"it": value}})
+    assert shape
+    return shape.fields["it"]
+
+
+@given(json_values, json_values)
+def test_order_of_observations_changes_nothing(first: Any, second: Any) -> None:
+    assert merge(shape_of(first), shape_of(second)) == merge(shape_of(second), shape_of(first))
+
+
+@given(json_values)
+def test_seeing_the_same_again_teaches_nothing(value: Any) -> None:
+    assert merge(shape_of(value), shape_of(value)) == shape_of(value)
+
+
+@given(json_values, json_values)
+def test_shape_survives_storage(first: Any, second: Any) -> None:
+    shape = merge(shape_of(first), shape_of(second))
+    assert Shape.from_json(json.loads(json.dumps(shape.to_json()))) == shape
+
+
+def test_values_are_not_remembered() -> None:
+    result = {"token": "s3cret", "rows": [{"email": "a@example.org", "balance": 123456}]}
+    remembered = json.dumps(shape_of(result).to_json())
+    assert "email" in remembered
+    assert not [secret for secret in ("s3cret", "example.org", "123456") if secret in remembered]
+
+
+def test_keys_that_are_data_are_not_remembered() -> None:
+    for keys in (["a@example.org"], ["2024-05-01"], ["Jane Doe"], [f"user{n}" for n in range(100)], ["id12345"]):
+        shape = shape_of(dict.fromkeys(keys, 1))
+        assert shape.fields == {}
+        assert shape.values == shape_of(1)
+
+
+def test_objects_without_a_common_key_are_a_map() -> None:
+    shape = merge(shape_of({"alice": {"age": 1}}), shape_of({"bob": {"age": 2}}))
+    assert shape.fields == {}
+    assert shape.values == shape_of({"age": 3})
+
+
+def test_depth_and_width_are_bounded() -> None:
+    value: Any = 1
+    for _ in range(200):
+        value = {"deeper": [value]}
+    assert len(json.dumps(shape_of(value).to_json())) < 2000
+    assert len(json.dumps(shape_of([{f"k{n}": n} for n in range(1000)]).to_json())) < 5000
+
+
+def test_failed_and_oversized_results_teach_nothing() -> None:
+    assert observe({"content": [{"type": "text", "text": "no such file"}], "isError": True}) is None
+    assert observe({"content": [{"type": "text", "text": "[" + "1," * 200_000 + "1]"}]}) is None
+    assert observe({"content": "nonsense"}) is None
+
+
+def test_text_that_only_looks_like_json_is_text() -> None:
+    assert observe({"content": [{"type": "text", "text": "[not json"}]}) == shape_of("x")
