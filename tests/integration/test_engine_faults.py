@@ -11,9 +11,6 @@ from tests.support.engine import containers_of
 from tests.support.engine_proxy import EngineProxy
 from tests.support.installation import Installation
 
-# The SDK leaves broken pooled connections to the garbage collector, which warns of them.
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-
 HELLO = {"code": "print(1)", "language": "python"}
 
 
