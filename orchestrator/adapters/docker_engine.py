@@ -39,6 +39,7 @@ C = TypeVar("C", bound=DockerContainer)
 CALL_TIMEOUT_SECONDS = 30
 READY_TIMEOUT_SECONDS = 20
 REMOVAL_TIMEOUT_SECONDS = 10
+KINDS = frozenset(kind.value for kind in Kind)
 NETWORK_OPTIONS = {"com.docker.network.bridge.inhibit_ipv4": "true"}
 
 _when_unreachable = tenacity.retry(
@@ -58,6 +59,7 @@ class DockerEngine:
         self._max_calls = max_calls
         self._threads = ThreadPoolExecutor(max_calls, thread_name_prefix="docker")
         self._client: docker.APIClient | None = None
+        self._making_network = asyncio.Lock()  # the engine makes as many networks of one name as it is asked for
         self._connecting = threading.Lock()  # one connection is made, however many threads ask first
 
     async def prepare(self) -> None:
@@ -88,7 +90,9 @@ class DockerEngine:
     async def list_owned(self) -> Sequence[OwnedContainer]:
         label = f"{lockdown.LABEL_OWNER}={self._identity.owner}"
         found = await self._call(lambda api: api.containers(all=True, filters={"label": label}))
-        return [self._owned(item["Id"], item["Labels"]) for item in found]
+        return [
+            self._owned(item["Id"], item["Labels"]) for item in found if item["Labels"].get(lockdown.LABEL) in KINDS
+        ]
 
     @_when_unreachable
     async def remove(self, container_id: str) -> None:
@@ -121,11 +125,10 @@ class DockerEngine:
 
     async def network_state(self) -> str:
         """Looks at the network without making it."""
-        try:
-            network = await self._inspect_network()
-        except docker.errors.NotFound:
+        known = await self._networks()
+        if not known:
             return "not there yet: the daemon makes it"
-        self._require_safe(network)
+        self._require_safe(known[0])
         return "internal, without a host address"
 
     async def close(self) -> None:
@@ -183,16 +186,28 @@ class DockerEngine:
         return RunnerImageMissing(f"The engine has no image {self._policy.image}.")
 
     async def _ensure_network(self) -> None:
-        try:
-            network = await self._inspect_network()
-        except docker.errors.NotFound:
-            await self._create_network()
-            network = await self._inspect_network()
-        self._require_safe(network)
+        async with self._making_network:
+            known = await self._networks()
+            if not known:
+                await self._create_network()
+                known = await self._networks()
+            for network in known[1:]:
+                await self._remove_duplicate(network)
+        self._require_safe(known[0])
 
-    async def _inspect_network(self) -> Mapping[str, Any]:
-        network: Mapping[str, Any] = await self._call(lambda api: api.inspect_network(self._policy.network))
-        return network
+    async def _networks(self) -> list[Mapping[str, Any]]:
+        """By name, which the engine does not keep unique: the oldest first."""
+        found = await self._call(lambda api: api.networks(names=[self._policy.network]))
+        exact = [network for network in found if network["Name"] == self._policy.network]
+        return sorted(exact, key=lambda network: str(network["Created"]))
+
+    async def _remove_duplicate(self, network: Mapping[str, Any]) -> None:
+        if lockdown.LABEL not in (network["Labels"] or {}):
+            raise NetworkUnsafe(f"There are several networks named {self._policy.network}.")
+        try:
+            await self._call(lambda api: api.remove_network(network["Id"]))
+        except docker.errors.NotFound:
+            return
 
     def _require_safe(self, network: Mapping[str, Any]) -> None:
         if not network["Internal"]:

@@ -35,9 +35,14 @@ def containers_of(owner: str) -> list[Any]:
     return list(engine().containers.list(all=True, filters=filters, ignore_removed=True))
 
 
+def networks_named(name: str) -> list[Any]:
+    return [network for network in engine().networks.list(names=[name]) if network.name == name]
+
+
 def remove_network(name: str) -> None:
-    with suppress(docker.errors.NotFound):
-        engine().networks.get(name).remove()
+    for network in networks_named(name):
+        with suppress(docker.errors.NotFound):
+            network.remove()
 
 
 def creations_of(execution_id: str, since: float) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from orchestrator.domain.execution import Recipe
+from orchestrator.domain.execution import Image, Recipe
 from orchestrator.domain.ledger import ToolCall
 
 
@@ -19,6 +19,9 @@ class FakeGrant:
         self.open = False
 
     def calls(self) -> tuple[ToolCall, ...]:
+        return ()
+
+    def images(self) -> tuple[Image, ...]:
         return ()
 
 

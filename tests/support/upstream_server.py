@@ -194,6 +194,7 @@ class SessionServer:
         self.answers: asyncio.Queue[Json] = asyncio.Queue()
         self.listeners: list[web.StreamResponse] = []
         self.versions: list[str | None] = []
+        self.connections: set[Any] = set()
 
     def app(self) -> web.Application:
         app = web.Application()
@@ -208,6 +209,7 @@ class SessionServer:
 
     async def _post(self, request: web.Request) -> web.StreamResponse:
         message = await request.json()
+        self.connections.add(request.transport)
         if message.get("method") == "initialize":
             return await self._begin(request, message)
         if request.headers.get("Mcp-Session-Id") not in self.sessions:
@@ -257,6 +259,8 @@ class SessionServer:
         await response.write(b": hello\r\n\r\n")
         for message in messages:
             await response.write(b"event: message\r\ndata: " + json.dumps(message).encode() + b"\r\n\r\n")
+        for _ in range(10):  # so that the answer is read before the end of the stream is sent
+            await asyncio.sleep(0)
         return response
 
     async def _get(self, request: web.Request) -> web.StreamResponse:

@@ -10,7 +10,7 @@ import sys
 import threading
 from typing import Any
 
-TOOLS = ["echo", "environment", "huge", "malformed", "die", "child", "wait", "chatter", "batch"]
+TOOLS = ["echo", "environment", "huge", "malformed", "die", "child", "wait", "cancelled", "batch"]
 write_lock = threading.Lock()
 cancelled: list[Any] = []
 
@@ -47,8 +47,8 @@ def call(message: dict[str, Any]) -> None:
             child = subprocess.Popen(["sleep", "1000"], stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
             answer(message, text({"pid": os.getpid(), "child": child.pid}))
         case "wait":
-            pass  # never answered; what was cancelled is told by "chatter"
-        case "chatter":
+            pass  # never answered; what was cancelled is told by "cancelled"
+        case "cancelled":
             answer(message, text(cancelled))
         case "batch":
             write(json.dumps([{"jsonrpc": "2.0", "id": message["id"], "result": text("batched")}]))

@@ -17,7 +17,7 @@ DEFAULT_PAGE = 50
 LARGEST_PAGE = 500
 LARGEST_SEQUENCE = 2**62
 LARGEST_SLICE = 1024 * 1024
-BYTE_RANGE = re.compile(r"bytes=(\d{1,12})-(\d{1,12})?$")
+BYTE_RANGE = re.compile(r"bytes=(\d{1,12})?-(\d{1,12})?$")
 
 
 async def list_executions(request: web.Request) -> web.Response:
@@ -44,7 +44,8 @@ async def get_output(request: web.Request) -> web.Response:
     """The raw bytes of one stream, whole or by HTTP range."""
     record = await _visible_record(request)
     stream = _stream(request.query.get("stream", Stream.STDOUT))
-    start, length = _byte_range(request.headers.get("Range"))
+    total = (await _page(request, record, stream, 0, 1)).total_bytes
+    start, length = _byte_range(request.headers.get("Range"), total)
     page = await _page(request, record, stream, start, length)
     headers = {"Accept-Ranges": "bytes", "X-Content-Type-Options": "nosniff"}
     if "Range" not in request.headers:
@@ -81,12 +82,14 @@ def _page_so_far(running: RunningExecution, stream: Stream, start: int, length: 
     return Page(output[start : start + length], len(output))
 
 
-def _byte_range(header: str | None) -> tuple[int, int]:
+def _byte_range(header: str | None, total: int) -> tuple[int, int]:
     if header is None:
         return 0, LARGEST_SLICE
     found = BYTE_RANGE.match(header.strip())
-    if found is None:
+    if found is None or not (found[1] or found[2]):
         raise RangeNotSatisfiable("The Range header is not of the form bytes=FIRST-LAST.")
+    if not found[1]:
+        return max(0, total - int(found[2])), int(found[2])
     first, last = int(found[1]), int(found[2]) if found[2] else None
     if last is None:
         return first, LARGEST_SLICE

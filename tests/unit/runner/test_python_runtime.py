@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.unit.runner.supervised import Supervised
 
 
@@ -39,7 +41,7 @@ def test_uncaught_error_shows_only_the_programs_frames(python: Supervised) -> No
     assert ended.errors == (
         "Traceback (most recent call last):\n"
         f'  File "{main}", line 4, in <module>\n    fail()\n'
-        f'  File "{main}", line 2, in fail\n    raise ValueError(\'broken\')\n'
+        f"  File \"{main}\", line 2, in fail\n    raise ValueError('broken')\n"
         "ValueError: broken\n"
     )
     assert ended.exit_code == 1
@@ -49,7 +51,7 @@ def test_error_below_a_top_level_await_starts_at_the_programs_line(python: Super
     ended = python.run("import asyncio\nawait asyncio.sleep(0)\nraise KeyError('k')")
     assert ended.errors == (
         "Traceback (most recent call last):\n"
-        f'  File "{python.workspace}/main.py", line 3, in <module>\n    raise KeyError(\'k\')\n'
+        f"  File \"{python.workspace}/main.py\", line 3, in <module>\n    raise KeyError('k')\n"
         "KeyError: 'k'\n"
     )
 
@@ -68,22 +70,23 @@ def test_chain_and_notes_of_an_error_are_shown(python: Supervised) -> None:
 def test_syntax_error_shows_line_and_caret_without_traceback(python: Supervised) -> None:
     ended = python.run("x = 1\nif x\n    pass\n")
     assert ended.errors == (
-        f'  File "{python.workspace}/main.py", line 2\n    if x\n        ^\nSyntaxError: expected \':\'\n'
+        f"  File \"{python.workspace}/main.py\", line 2\n    if x\n        ^\nSyntaxError: expected ':'\n"
     )
     assert ended.exit_code == 1
 
 
-def test_exit_codes_and_messages_are_pythons(start, tmp_path) -> None:
-    import sys
-
-    for statement, exit_code, message in (
+@pytest.mark.parametrize(
+    ("statement", "exit_code", "message"),
+    [
         ("exit(3)", 3, ""),
         ("raise SystemExit", 0, ""),
         ("import sys; sys.exit('goodbye')", 1, "goodbye\n"),
         ("import os; os._exit(9)", 9, ""),
-    ):
-        ended = start("python", sys.executable).run(statement)
-        assert (ended.exit_code, ended.errors) == (exit_code, message), statement
+    ],
+)
+def test_exit_codes_and_messages_are_pythons(python: Supervised, statement: str, exit_code: int, message: str) -> None:
+    ended = python.run(statement)
+    assert (ended.exit_code, ended.errors) == (exit_code, message)
 
 
 def test_keyboard_interrupt_ends_like_an_interrupted_python(python: Supervised) -> None:

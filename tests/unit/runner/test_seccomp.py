@@ -12,14 +12,74 @@ from tests.unit.runner.supervised import RUNNER
 PROFILE: dict[str, Any] = json.loads((RUNNER.parent / "seccomp.json").read_text())
 RULES: list[dict[str, Any]] = PROFILE["syscalls"]
 
-FORBIDDEN = """
-io_uring_setup io_uring_enter io_uring_register ptrace process_vm_readv process_vm_writev keyctl add_key request_key
-userfaultfd bpf perf_event_open unshare setns mount umount umount2 move_mount open_tree fsopen fsmount fsconfig fspick
-mount_setattr kexec_load kexec_file_load init_module finit_module delete_module open_by_handle_at name_to_handle_at
-pidfd_getfd process_madvise kcmp quotactl swapon swapoff acct settimeofday clock_settime adjtimex clock_adjtime syslog
-vhangup chroot pivot_root iopl ioperm reboot sethostname setdomainname memfd_create memfd_secret execveat seccomp
-shmget semget msgget setuid setgid setresuid setresgid setgroups capset modify_ldt fanotify_init
-""".split()
+FORBIDDEN = [
+    "io_uring_setup",
+    "io_uring_enter",
+    "io_uring_register",
+    "ptrace",
+    "process_vm_readv",
+    "process_vm_writev",
+    "keyctl",
+    "add_key",
+    "request_key",
+    "userfaultfd",
+    "bpf",
+    "perf_event_open",
+    "unshare",
+    "setns",
+    "mount",
+    "umount",
+    "umount2",
+    "move_mount",
+    "open_tree",
+    "fsopen",
+    "fsmount",
+    "fsconfig",
+    "fspick",
+    "mount_setattr",
+    "kexec_load",
+    "kexec_file_load",
+    "init_module",
+    "finit_module",
+    "delete_module",
+    "open_by_handle_at",
+    "name_to_handle_at",
+    "pidfd_getfd",
+    "process_madvise",
+    "kcmp",
+    "quotactl",
+    "swapon",
+    "swapoff",
+    "acct",
+    "settimeofday",
+    "clock_settime",
+    "adjtimex",
+    "clock_adjtime",
+    "syslog",
+    "vhangup",
+    "chroot",
+    "pivot_root",
+    "iopl",
+    "ioperm",
+    "reboot",
+    "sethostname",
+    "setdomainname",
+    "memfd_create",
+    "memfd_secret",
+    "execveat",
+    "seccomp",
+    "shmget",
+    "semget",
+    "msgget",
+    "setuid",
+    "setgid",
+    "setresuid",
+    "setresgid",
+    "setgroups",
+    "capset",
+    "modify_ldt",
+    "fanotify_init",
+]
 
 
 def rules_for(name: str) -> list[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import struct
@@ -74,7 +75,7 @@ class TestMemoryEnding:
         run = started_execution()
         counted += kills
         run.record_exit(wait_status)
-        report = frames_json(run.report())
+        report = json.loads(run.report())
         assert (report["ending"], report["oom_kills"]) == (ending, kills)
 
     def test_kill_of_our_own_stays_what_it_was(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,7 +85,7 @@ class TestMemoryEnding:
         run.end(execution.Ending.TIMED_OUT)
         counted = 1
         run.record_exit(signal.SIGKILL)
-        assert frames_json(run.report())["ending"] == "timed_out"
+        assert json.loads(run.report())["ending"] == "timed_out"
 
 
 def started_execution() -> execution.Execution:
@@ -92,14 +93,8 @@ def started_execution() -> execution.Execution:
     return execution.Execution(orders.Run(b"{}", 1.0, 100, 100), program)
 
 
-def frames_json(payload: bytes) -> dict[str, object]:
-    return orders._json_object(payload)
-
-
 class TestKilling:
-    def test_everything_means_the_namespace_only_for_its_first_process(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_everything_means_the_namespace_only_for_its_first_process(self, monkeypatch: pytest.MonkeyPatch) -> None:
         assert processes.killer() is processes.kill_descendants
         monkeypatch.setattr(os, "getpid", lambda: 1)
         assert processes.killer() is processes.kill_namespace

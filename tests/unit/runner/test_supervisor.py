@@ -390,7 +390,10 @@ class TestShield:
 
     def test_program_starts_with_default_signals(self, python: Supervised) -> None:
         code = "import subprocess\nsubprocess.run(['/bin/grep', '-E', '^Sig(Ign|Blk)', '/proc/self/status'])"
-        assert {line.split()[1] for line in python.run(code).output.splitlines()} == {"0" * 16}
+        masks = [int(line.split()[1], 16) for line in python.run(code).output.splitlines()]
+        # posix_spawn() leaves the two signals that libc keeps for its threads ignored; they are not for programs.
+        of_libc = 1 << 31 | 1 << 32
+        assert [mask & ~of_libc for mask in masks] == [0, 0]
 
     def test_supervisor_is_not_dumpable_but_the_program_is(self, python: Supervised) -> None:
         ask = "import ctypes; print(ctypes.CDLL(None).prctl(3, 0, 0, 0, 0))"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -132,7 +133,9 @@ def test_error_from_a_timer_ends_the_program(typescript: Supervised) -> None:
 
 
 def test_unhandled_rejection_ends_the_program(typescript: Supervised) -> None:
-    ended = typescript.run("async function job() {\n  throw new Error('lost');\n}\njob();\nsetInterval(() => {}, 60_000);")
+    ended = typescript.run(
+        "async function job() {\n  throw new Error('lost');\n}\njob();\nsetInterval(() => {}, 60_000);"
+    )
     assert ended.errors.startswith(f"Error: lost\n    at job ({typescript.workspace}/main.ts:2:9)\n")
     assert ended.exit_code == 1
 
@@ -209,7 +212,10 @@ def test_exit_code_set_by_the_program_is_kept(typescript: Supervised) -> None:
 
 
 def test_exit_listeners_run(typescript: Supervised) -> None:
-    code = "process.on('exit', (code) => console.log('exit', code)); process.once('beforeExit', () => console.log('before'));"
+    code = (
+        "process.on('exit', (code) => console.log('exit', code));\n"
+        "process.once('beforeExit', () => console.log('before'));\n"
+    )
     assert typescript.run(code).output == "before\nexit 0\n"
 
 
@@ -251,5 +257,5 @@ def test_code_with_a_lone_surrogate_still_runs(typescript: Supervised) -> None:
 
 
 @pytest.mark.parametrize("path", sorted(RUNNER.glob("typescript/*.mjs")), ids=lambda path: path.name)
-def test_module_of_the_runtime_parses(node_path: str, path) -> None:
+def test_module_of_the_runtime_parses(node_path: str, path: Path) -> None:
     subprocess.run([node_path, "--check", str(path)], check=True, capture_output=True)

@@ -1,0 +1,23 @@
+"""The daemon's metrics, read as Prometheus would."""
+
+from __future__ import annotations
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.support.api import Api
+
+
+async def samples(api: Api) -> dict[tuple[str, ...], float]:
+    """By name and the values of the labels, in the labels' order."""
+    async with api.session.get(f"{api.url}/metrics") as response:
+        assert response.status == 200
+        text = await response.text()
+    return {
+        (sample.name, *(sample.labels[label] for label in sorted(sample.labels))): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+async def gauges(api: Api) -> dict[str, float]:
+    return {key[0]: value for key, value in (await samples(api)).items() if len(key) == 1}

@@ -1,0 +1,89 @@
+from itertools import pairwise
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from orchestrator.adapters.upstreams.framing import Event, EventStreamDecoder, LineSplitter, Oversized
+from orchestrator.adapters.upstreams.jsonrpc import id_in
+
+
+def cut(data: bytes, places: list[int]) -> list[bytes]:
+    ends = sorted({min(place, len(data)) for place in places} | {0, len(data)})
+    return [data[start:end] for start, end in pairwise(ends)]
+
+
+def fed(decoder, chunks):
+    return [item for chunk in chunks for item in decoder.feed(chunk)]
+
+
+@given(
+    st.lists(st.binary(max_size=50).map(lambda line: line.replace(b"\n", b"")), max_size=8),
+    st.lists(st.integers(0, 400)),
+)
+def test_lines_are_the_same_wherever_the_chunks_end(lines, places):
+    data = b"".join(line + b"\n" for line in lines)
+    assert fed(LineSplitter(50), cut(data, places)) == lines
+
+
+@given(st.sampled_from([b"\n", b"\r\n", b"\r"]), st.lists(st.integers(0, 200)))
+@example(b"\r\n", list(range(200)))
+def test_events_are_the_same_wherever_the_chunks_end(ending, places):
+    lines = [
+        b": comment",
+        b"",
+        b"event: endpoint",
+        b"data: /m",
+        b"",
+        b"data:one",
+        b"data: two",
+        b"id: 7",
+        b"",
+        b"data: {}",
+        b"",
+        b"",
+    ]
+    data = ending.join(lines)
+    expected = [Event("endpoint", b"/m"), Event("message", b"one\ntwo"), Event("message", b"{}")]
+    assert fed(EventStreamDecoder(100), cut(data, places)) == expected
+
+
+def test_an_oversized_line_leaves_its_ends_and_the_next_line_intact():
+    data = b'{"result":"' + b"x" * 100_000 + b'","jsonrpc":"2.0","id":42}\nnext\n'
+    oversized, following = fed(LineSplitter(1000), cut(data, list(range(0, len(data), 777))))
+    assert isinstance(oversized, Oversized)
+    assert id_in(oversized.head, oversized.tail) == 42
+    assert following == b"next"
+
+
+def test_an_oversized_line_is_not_kept_while_it_arrives():
+    splitter = LineSplitter(1000)
+    for _ in range(1000):
+        assert list(splitter.feed(b"x" * 1000)) == []
+        assert len(splitter._line) <= 2000
+
+
+@pytest.mark.parametrize("data", [b"data: " + b"x" * 101, b"data: xxxxxxxxx\n" * 11, b"data:\n" * 200])
+def test_an_oversized_event_is_told_and_the_next_one_is_intact(data):
+    oversized, following = fed(EventStreamDecoder(100), cut(data + b"\n\ndata: ok\n\n", list(range(0, 2000, 7))))
+    assert isinstance(oversized, Oversized)
+    assert following == Event("message", b"ok")
+
+
+def test_an_event_of_just_the_limit_is_kept():
+    assert fed(EventStreamDecoder(100), [b"data: " + b"x" * 100 + b"\n\n"]) == [Event("message", b"x" * 100)]
+
+
+@pytest.mark.parametrize(
+    ("head", "tail", "expected"),
+    [
+        (b'{"jsonrpc":"2.0","id":3,"result":{"text":"', b'..."}}', 3),
+        (b'{ "id" : 4 , "jsonrpc":"2.0"', b"}", 4),
+        (b'{"result":{', b'}},"jsonrpc":"2.0","id":5}', 5),
+        (b'{"result":{', b'}},"id":6,"jsonrpc":"2.0"}\r', 6),
+        (b'{"result":{"id":7,', b'"id":8}}', None),
+        (b'{"method":"notifications/message","params":{"id":9', b'"}}', None),
+    ],
+)
+def test_whose_an_oversized_message_is_can_be_told_only_from_its_own_id(head, tail, expected):
+    assert id_in(head, tail) == expected

@@ -1,0 +1,64 @@
+import asyncio
+import json
+import math
+import time
+
+import pytest
+
+from orchestrator.adapters.upstreams.faults import RpcError
+from orchestrator.adapters.upstreams.jsonrpc import NotJson, decode, encode_request, result_of
+from orchestrator.domain.errors import InvalidArguments
+
+
+async def test_numbers_that_json_does_not_have_become_null():
+    small, large = '{"a": NaN, "b": -Infinity}', '{"a": NaN, "b": "' + "x" * 300_000 + '"}'
+    assert await decode(small.encode()) == [{"a": None, "b": None}]
+    assert (await decode(large.encode()))[0]["a"] is None
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [b"", b"no", b'{"a":', b"7", b'["a"]', b"\xff", b"[" * 200_000, b'{"a":' * 200_000, b'{"a":' + b"9" * 5000 + b"}"],
+)
+async def test_what_is_not_a_message_is_refused_as_such(raw):
+    with pytest.raises(NotJson):
+        await decode(raw)
+
+
+async def test_a_large_message_is_parsed_while_the_loop_goes_on():
+    raw = json.dumps({"items": [{"number": number, "text": "x" * 20} for number in range(150_000)]}).encode()
+    began = last = time.perf_counter()
+    longest_stop = 0.0
+    parsing = asyncio.ensure_future(decode(raw))
+    while not parsing.done():
+        await asyncio.sleep(0)
+        now = time.perf_counter()
+        longest_stop, last = max(longest_stop, now - last), now
+    assert len(parsing.result()[0]["items"]) == 150_000
+    assert longest_stop < (last - began) / 2
+
+
+@pytest.mark.parametrize("reply", [{"result": 7}, {"result": None}, {"id": 1}])
+def test_a_reply_without_a_result_object_is_refused(reply):
+    with pytest.raises(NotJson):
+        result_of(reply)
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "message"),
+    [
+        ({"code": -32602, "message": "no"}, -32602, "no"),
+        ({"code": "x", "message": None}, -32603, ""),
+        ("broken", -32603, "broken"),
+    ],
+)
+def test_an_error_of_any_form_is_an_error(error, code, message):
+    with pytest.raises(RpcError) as raised:
+        result_of({"error": error})
+    assert (raised.value.code, raised.value.message) == (code, message)
+
+
+@pytest.mark.parametrize("value", [math.nan, object(), {1, 2}])
+def test_arguments_that_json_has_no_form_for_are_refused(value):
+    with pytest.raises(InvalidArguments):
+        encode_request(1, "tools/call", {"arguments": {"a": value}})
