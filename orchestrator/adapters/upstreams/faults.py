@@ -26,7 +26,11 @@ class SessionLost(TransportFailed):
 
 
 class BackendDead(TransportFailed):
-    """The server's proxy answers, but what is behind it is gone."""
+    """The server's proxy answers, but what is behind it is gone. If it still lists, a listing proves nothing."""
+
+    def __init__(self, problem: str, *, still_lists: bool) -> None:
+        super().__init__(problem)
+        self.still_lists = still_lists
 
 
 class ResultTooLarge(Exception):

@@ -21,6 +21,7 @@ _CONNECT_SECONDS = 10.0
 # Shorter than the 5 s of uvicorn and Node: a server that closes an idle connection as we write costs us a call.
 _KEEP_ALIVE_SECONDS = 4.0
 _MAX_REDIRECTS = 3
+_ABSORBED_BYTES = 4096
 _REDIRECTS = {301, 302, 307, 308}
 
 
@@ -100,6 +101,12 @@ async def first_bytes(response: aiohttp.ClientResponse, max_bytes: int) -> bytes
         if len(body) >= max_bytes:
             break
     return bytes(body[:max_bytes])
+
+
+async def absorb(response: aiohttp.ClientResponse) -> None:
+    """A short body that nobody reads would cost the connection."""
+    if response.content_length is not None and response.content_length <= _ABSORBED_BYTES:
+        await response.read()
 
 
 def refusal(response: aiohttp.ClientResponse) -> HttpRefused:

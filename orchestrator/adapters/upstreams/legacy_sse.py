@@ -16,6 +16,7 @@ from orchestrator.adapters.upstreams.http_client import (
     EVENT_STREAM,
     JSON,
     Address,
+    absorb,
     content_type,
     refusal,
     refuse_unless_plain,
@@ -63,6 +64,7 @@ class LegacySseTransport:
             raise TransportFailed("it has not said where to send messages")
         headers = {**self._headers, "Accept": JSON, "Content-Type": JSON}
         async with self._message_address.send("POST", headers, message) as response:
+            await absorb(response)
             if not response.ok:
                 raise refusal(response)
 

@@ -22,6 +22,7 @@ from orchestrator.adapters.upstreams.http_client import (
     EVENT_STREAM,
     JSON,
     Address,
+    absorb,
     content_type,
     first_bytes,
     read_within,
@@ -175,6 +176,7 @@ class StreamableHttpTransport:
 
     async def _tell(self, body: bytes) -> None:
         async with self._address.send("POST", self._headers(f"{JSON}, {EVENT_STREAM}"), body) as response:
+            await absorb(response)
             if not response.ok:
                 raise refusal(response)
 

@@ -99,7 +99,8 @@ class Upstream:
 
     def _refusal(self, error: RpcError) -> CallResult:
         if _says_transport_closed(error):
-            raise BackendDead("what is behind its proxy is gone (transport closed); restart the proxy")
+            problem = "what is behind its proxy is gone (transport closed); restart the proxy"
+            raise BackendDead(problem, still_lists=True)
         if error.code == INVALID_PARAMS:
             self._relist_soon()  # this may be how it says that the tool is no longer there
         self._note_answer()
@@ -110,7 +111,8 @@ class Upstream:
         try:
             await session.list_tools()
         except RpcError:
-            raise BackendDead("what is behind its proxy is gone; restart the proxy") from None
+            problem = "what is behind its proxy is gone; restart the proxy"
+            raise BackendDead(problem, still_lists=False) from None
 
     def _note_answer(self) -> None:
         self._failures = 0
@@ -228,7 +230,7 @@ class Upstream:
             self._relist_timer = None
 
     def _go_down(self, fault: Exception) -> None:
-        self._doubt = fault.problem if isinstance(fault, BackendDead) else None
+        self._doubt = fault.problem if isinstance(fault, BackendDead) and fault.still_lists else None
         match fault:
             case TransportFailed(problem=problem):
                 pass
