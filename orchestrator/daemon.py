@@ -21,6 +21,7 @@ from orchestrator.adapters.access_files import AccessFiles
 from orchestrator.adapters.docker_engine import DockerEngine
 from orchestrator.adapters.journal import SqliteJournal
 from orchestrator.adapters.lockdown import Identity, Policy
+from orchestrator.adapters.matrix import MatrixHomeserver
 from orchestrator.adapters.metrics import Metrics
 from orchestrator.adapters.relay import Accept
 from orchestrator.adapters.tokens import O200kTokenCounter
@@ -33,10 +34,16 @@ from orchestrator.catalog.toolbox import Toolbox
 from orchestrator.domain.errors import OrchestratorError
 from orchestrator.domain.execution import Execution, ExecutionResult
 from orchestrator.faces.auth import Authenticator
-from orchestrator.faces.http.app import build_app
+from orchestrator.faces.http.app import build_app, max_body_bytes
 from orchestrator.faces.http.context import Api, ApiLimits
+from orchestrator.faces.mcp.face import build_mcp_face
+from orchestrator.faces.mcp.server import McpFace
+from orchestrator.faces.rebinding import HostCheck
 from orchestrator.gateway.gateway import Gateway
 from orchestrator.service.admission import Admission
+from orchestrator.service.builtin import Servers
+from orchestrator.service.chat import Chat
+from orchestrator.service.chat_server import ChatServer
 from orchestrator.service.executor import Executor
 from orchestrator.service.readiness import Readiness
 from orchestrator.service.reaper import Reaper
@@ -82,8 +89,12 @@ async def running_daemon(settings: Settings) -> AsyncIterator[Daemon]:
         journal = SqliteJournal(settings.journal_file, max_executions=settings.journal_max_executions)
         undo.push_async_callback(journal.close)
         access = AccessFiles(settings.roles_file, settings.keys_dir)
-        tools = _tools(settings)
-        gateway = Gateway(tools.toolbox, tools.observations, tools.upstreams, access, settings.gateway_limits)
+        homeserver = _homeserver(settings)
+        if homeserver is not None:
+            undo.push_async_callback(homeserver.close)
+        chat = Chat(homeserver, settings.matrix_default_room)
+        tools = _tools(settings, chat)
+        gateway = Gateway(tools.toolbox, tools.observations, tools.servers, access, settings.gateway_limits)
         undo.push_async_callback(gateway.shut_down)
 
         engine = build_engine(settings, instance_id(settings.instance_file), gateway.accept)
@@ -119,8 +130,12 @@ async def running_daemon(settings: Settings) -> AsyncIterator[Daemon]:
         loops.repeat("servers", tools.servers_file.take_up_changes, settings.check_seconds)
         loops.repeat("pool", pool.tend, 0)
 
-        api = _api(settings, executor, journal, access, readiness, metrics, tools)
-        port = await undo.enter_async_context(_listening(api, settings))
+        api = _api(settings, executor, journal, access, readiness, metrics, tools, chat)
+        mcp = build_mcp_face(
+            api, settings.mcp_reply_tokens, settings.mcp_progress_seconds, max_body_bytes(settings.max_code_bytes)
+        )
+        loops.run("mcp", mcp.run)
+        port = await undo.enter_async_context(_listening(api, mcp, settings))
         undo.push_async_callback(executor.drain, settings.shutdown_grace_seconds)
         yield Daemon(port, executor, readiness, reaper)
 
@@ -131,6 +146,7 @@ class Tools:
 
     tokens: O200kTokenCounter
     upstreams: Upstreams
+    servers: Servers
     servers_file: WatchedServersFile
     catalog: Catalog
     observations: Observations
@@ -138,7 +154,13 @@ class Tools:
     workspaces: Workspaces
 
 
-def _tools(settings: Settings) -> Tools:
+def _homeserver(settings: Settings) -> MatrixHomeserver | None:
+    if settings.matrix_homeserver is None or settings.matrix_token is None:
+        return None
+    return MatrixHomeserver(settings.matrix_homeserver, settings.matrix_token.get_secret_value())
+
+
+def _tools(settings: Settings, chat: Chat) -> Tools:
     tokens, observations = O200kTokenCounter(), Observations()
     entries = read_servers(settings.servers_file, settings.variables)
     upstreams = Upstreams(
@@ -148,10 +170,13 @@ def _tools(settings: Settings) -> Tools:
         max_result_bytes=settings.max_tool_result_bytes,
         on_change=lambda: catalog.refresh(),  # noqa: PLW0108  (the catalog is made from the upstreams, just below)
     )
-    catalog = Catalog(upstreams, tokens)
+    servers = Servers(upstreams, ChatServer(chat))
+    catalog = Catalog(servers, tokens)
+    catalog.refresh()  # what is built in is there from the start
     return Tools(
         tokens=tokens,
         upstreams=upstreams,
+        servers=servers,
         servers_file=WatchedServersFile(settings.servers_file, settings.variables, upstreams),
         catalog=catalog,
         observations=observations,
@@ -199,15 +224,18 @@ def _api(
     readiness: Readiness,
     metrics: Metrics,
     tools: Tools,
+    chat: Chat,
 ) -> Api:
     return Api(
         executor=executor,
         journal=journal,
         authenticator=Authenticator(access),
+        hosts=HostCheck(frozenset(settings.allowed_hosts)),
         readiness=readiness,
         tokens=tools.tokens,
         catalog=tools.catalog,
         toolbox=tools.toolbox,
+        chat=chat,
         limits=ApiLimits(
             max_code_bytes=settings.max_code_bytes,
             max_timeout_seconds=settings.max_timeout_seconds,
@@ -221,10 +249,14 @@ def _api(
 
 
 @asynccontextmanager
-async def _listening(api: Api, settings: Settings) -> AsyncIterator[int]:
+async def _listening(api: Api, mcp: McpFace, settings: Settings) -> AsyncIterator[int]:
     # A client that goes away cancels its handler, and the handler its execution.
     runner = web.AppRunner(
-        build_app(api), access_log=None, handler_cancellation=True, shutdown_timeout=1.0, keepalive_timeout=75
+        build_app(api, mcp.handle),
+        access_log=None,
+        handler_cancellation=True,
+        shutdown_timeout=1.0,
+        keepalive_timeout=75,
     )
     await runner.setup()
     try:

@@ -78,6 +78,13 @@ class Settings(BaseSettings):
     max_tool_total_bytes: int = Field(256 * MIB, ge=1024, description="All arguments and results of one execution.")
     tool_timeout_seconds: float = Field(120, gt=0, description="Time for one tool call.")
     max_waiting_per_caller: int = Field(48, ge=0, le=10_000, description="Executions of one caller that wait.")
+    matrix_homeserver: Annotated[str, Field(pattern=r"^https?://[^\s/]+")] | None = Field(
+        None, description="Address of the Matrix homeserver that chat goes through; none means no chat."
+    )
+    matrix_token: SecretStr | None = Field(None, description="Access token of the chat account on that homeserver.")
+    matrix_default_room: Annotated[str, Field(pattern=r"^[!#]\S+$")] | None = Field(
+        None, description="Room (id or alias) for chat that names none."
+    )
     journal_max_executions: int = Field(
         10_000, ge=1, description="Executions that the journal remembers, with their output."
     )
@@ -86,6 +93,13 @@ class Settings(BaseSettings):
     shutdown_grace_seconds: float = Field(
         20, ge=0, description="Time that running programs get to finish when the daemon stops."
     )
+    allowed_hosts: list[str] = Field(
+        [], description="Names of this machine that clients use besides localhost, as a JSON list."
+    )
+    mcp_reply_tokens: int = Field(
+        20_000, ge=4000, le=1_000_000, description="Longest reply to an MCP client; Claude Code cuts at 25,000."
+    )
+    mcp_progress_seconds: float = Field(3, gt=0, le=30, description="Time between signs of life to an MCP client.")
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least severe log line.")
     log_format: Literal["json", "console"] = Field("json", description="Form of the log lines.")
 

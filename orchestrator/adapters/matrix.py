@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
-from typing import Any, NoReturn
+from typing import Any
 from urllib.parse import quote, unquote
 
 import aiohttp
@@ -37,6 +37,7 @@ API = "/_matrix/client/v3"
 MAX_REPLY_BYTES = 32 * 1024 * 1024
 MAX_REQUESTS_PER_PAGE = 5
 MAX_QUOTED_CHARACTERS = 200
+MAX_NAME_CHARACTERS = 256
 MESSAGES_ONLY = {"types": ["m.room.message"]}
 NOTHING: Mapping[str, Any] = {"types": []}
 
@@ -60,7 +61,8 @@ class Refusal(Exception):
         super().__init__(status)
         self.status = status
         self.code = str(reply.get("errcode", ""))
-        self.words = printable(str(reply.get("error", "")))[:MAX_QUOTED_CHARACTERS] or f"HTTP {status}"
+        words = printable(str(reply.get("error", "")))[:MAX_QUOTED_CHARACTERS].strip().rstrip(".")
+        self.words = words or f"HTTP {status}"
 
 
 class MatrixHomeserver:
@@ -81,49 +83,39 @@ class MatrixHomeserver:
         known, until = self._ids.get(room, ("", 0.0))
         if time.monotonic() < until:
             return known
-        try:
-            reply = await self._ask("GET", f"/directory/room/{_quoted(room)}")
-        except Refusal as refusal:
-            _raise(refusal, room)
+        reply = await self._ask(room, "GET", f"/directory/room/{_quoted(room)}")
         found = str(reply.get("room_id", ""))
         self._ids[room] = found, time.monotonic() + self._patience.alias_seconds
         return found
 
     async def join(self, room: str) -> None:
-        try:
-            await self._ask("POST", f"/join/{_quoted(room)}", body={})
-        except Refusal as refusal:
-            if refusal.code not in ("M_FORBIDDEN", "M_NOT_FOUND"):
-                _raise(refusal, room)
-            raise RoomNotFound(f"The chat account cannot enter room {room}: {refusal.words}") from None
+        await self._ask(room, "POST", f"/join/{_quoted(room)}", body={})
 
     async def send(self, room_id: str, text: str, transaction_id: str) -> str:
         # Empty mentions: a body that holds "@room" or a name alerts nobody.
         content = {"msgtype": "m.text", "body": text, "m.mentions": {}}
         path = f"/rooms/{_quoted(room_id)}/send/m.room.message/{_quoted(transaction_id)}"
         doubt: ChatUnconfirmed | None = None
+
+        async def post() -> Json:
+            nonlocal doubt
+            try:
+                return await self._exchange("PUT", path, {}, content)
+            except ChatUnconfirmed as error:
+                doubt = error
+                raise
+
         try:
-            async for attempt in self._attempts():
-                with attempt:
-                    try:
-                        reply = await self._exchange("PUT", path, {}, content)
-                    except ChatUnconfirmed as error:
-                        doubt = error
-                        raise
-        except OrchestratorError as error:
-            raise doubt or error from None  # what failed later does not undo what may have been done before
-        except Refusal as refusal:
+            reply: Json = await self._attempts()(post)
+        except (OrchestratorError, Refusal) as failure:
             if doubt is not None:
-                raise doubt from None
-            _raise(refusal, room_id)
+                raise doubt from None  # what failed later does not undo what may have been done before
+            raise _explained(failure, room_id) from None
         return str(reply.get("event_id", ""))
 
     async def newest(self, room_id: str, limit: int, since: str | None) -> MessagePage:
         query = {"filter": _sync_filter(room_id, limit), "timeout": "0", "set_presence": "offline"}
-        try:
-            reply = await self._ask("GET", "/sync", query | ({"since": since} if since else {}))
-        except Refusal as refusal:
-            _raise(refusal, room_id)
+        reply = await self._ask(room_id, "GET", "/sync", query | ({"since": since} if since else {}))
         room = reply.get("rooms", {}).get("join", {}).get(room_id)
         if room is None:
             await self._require_membership(room_id)
@@ -137,12 +129,9 @@ class MatrixHomeserver:
         return await self._page(room_id, [], unquote(cursor), unquote(until) or None, limit, since=None)
 
     async def members(self, room_id: str) -> tuple[Member, ...]:
-        try:
-            reply = await self._ask("GET", f"/rooms/{_quoted(room_id)}/joined_members")
-        except Refusal as refusal:
-            _raise(refusal, room_id)
+        reply = await self._ask(room_id, "GET", f"/rooms/{_quoted(room_id)}/joined_members")
         joined: Mapping[str, Json] = reply.get("joined", {})
-        return tuple(Member(id, printable(joined[id].get("display_name") or id)) for id in sorted(joined))
+        return tuple(_member(user_id, joined[user_id]) for user_id in sorted(joined))
 
     async def _page(
         self,
@@ -170,30 +159,25 @@ class MatrixHomeserver:
     ) -> tuple[Sequence[Message], str | None]:
         query = {"dir": "b", "from": cursor, "limit": str(limit), "filter": _compact(MESSAGES_ONLY)}
         path = f"/rooms/{_quoted(room_id)}/messages"
-        try:
-            reply = await self._ask("GET", path, query | ({"to": until} if until else {}))
-        except Refusal as refusal:
-            _raise(refusal, room_id)
+        reply = await self._ask(room_id, "GET", path, query | ({"to": until} if until else {}))
         return _messages(reply.get("chunk", ())), reply.get("end")
 
     async def _require_membership(self, room_id: str) -> None:
         """A room without news and a room that we are not in look the same in a sync."""
-        try:
-            reply = await self._ask("GET", "/joined_rooms")
-        except Refusal as refusal:
-            _raise(refusal, room_id)
+        reply = await self._ask(room_id, "GET", "/joined_rooms")
         if room_id not in reply.get("joined_rooms", ()):
             raise RoomNotFound(f"The chat account is not a member of room {room_id}.")
 
-    async def _ask(self, method: str, path: str, query: Mapping[str, str] | None = None, body: Json | None = None) -> Json:
-        """For what may be asked twice without harm."""
+    async def _ask(
+        self, about: str, method: str, path: str, query: Mapping[str, str] | None = None, body: Json | None = None
+    ) -> Json:
+        """For what may be asked twice without harm; `about` is the room that it is about."""
         try:
-            async for attempt in self._attempts():
-                with attempt:
-                    return await self._exchange(method, path, query or {}, body)
+            return await self._attempts()(self._exchange, method, path, query or {}, body)
         except ChatUnconfirmed as error:
             raise ChatUnavailable(error.message, retry_after_seconds=error.retry_after_seconds) from None
-        raise AssertionError("unreachable: the attempts end in a reply or an error")
+        except Refusal as refusal:
+            raise _explained(refusal, about) from None
 
     def _attempts(self) -> AsyncRetrying:
         patience = self._patience
@@ -209,7 +193,7 @@ class MatrixHomeserver:
         if isinstance(error, ChatRateLimited) and error.retry_after_seconds is not None:
             return error.retry_after_seconds
         first = self._patience.first_wait_seconds
-        return wait_exponential_jitter(initial=first, max=2, jitter=first)(state)
+        return wait_exponential_jitter(multiplier=first, max=2, jitter=first)(state)
 
     async def _exchange(self, method: str, path: str, query: Mapping[str, str], body: Json | None) -> Json:
         url = URL(self._base + path, encoded=True).with_query(query)
@@ -217,10 +201,8 @@ class MatrixHomeserver:
             # Our token goes to the configured homeserver and nowhere else: redirects are not followed.
             async with self._session().request(method, url, json=body, allow_redirects=False) as response:
                 return _accepted(response, await _read(response))
-        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
-            raise ChatUnavailable(f"The homeserver cannot be reached: {_cause(error)}.") from None
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise ChatUnconfirmed(f"The homeserver did not answer completely: {_cause(error)}.") from None
+            raise _lost(error) from None
 
     def _session(self) -> aiohttp.ClientSession:
         if self._http is None:
@@ -229,8 +211,26 @@ class MatrixHomeserver:
                 headers={"Authorization": f"Bearer {self._token}"},
                 timeout=aiohttp.ClientTimeout(total=patience.reply_seconds, sock_connect=patience.connect_seconds),
                 cookie_jar=aiohttp.DummyCookieJar(),
+                middlewares=[_once],
             )
         return self._http
+
+
+async def _once(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+    """aiohttp repeats a PUT by itself when the connection breaks, and we would not know that the first may have worked.
+
+    It does so for its own exceptions only.
+    """
+    try:
+        return await handler(request)
+    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
+        raise _lost(error) from None
+
+
+def _lost(error: Exception) -> ChatUnavailable | ChatUnconfirmed:
+    if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError):
+        return ChatUnavailable(f"The homeserver cannot be reached: {_cause(error)}.")
+    return ChatUnconfirmed(f"The homeserver did not answer completely: {_cause(error)}.")
 
 
 async def _read(response: aiohttp.ClientResponse) -> Any:
@@ -238,7 +238,7 @@ async def _read(response: aiohttp.ClientResponse) -> Any:
     async for piece in response.content.iter_any():
         body += piece
         if len(body) > MAX_REPLY_BYTES:
-            raise ChatUnavailable(f"The homeserver's answer is larger than {MAX_REPLY_BYTES} bytes.")
+            raise ChatRefused(f"The homeserver's answer is larger than {MAX_REPLY_BYTES} bytes.")
     try:
         return json.loads(body)
     except (ValueError, RecursionError):
@@ -271,18 +271,20 @@ def _rate_limited(response: aiohttp.ClientResponse, reply: Json) -> ChatRateLimi
     return ChatRateLimited(f"The homeserver limits us; wait {seconds} s.", retry_after_seconds=seconds)
 
 
-def _raise(refusal: Refusal, room: str) -> NoReturn:
-    match refusal.code:
+def _explained(failure: OrchestratorError | Refusal, room: str) -> OrchestratorError:
+    if isinstance(failure, OrchestratorError):
+        return failure
+    match failure.code:
         case "M_UNKNOWN_TOKEN" | "M_MISSING_TOKEN" | "M_USER_DEACTIVATED":
-            raise ChatRefused("The homeserver does not accept our token; set a valid CODE_EXECUTOR_MATRIX_TOKEN.")
+            return ChatRefused("The homeserver does not accept our token; set a valid CODE_EXECUTOR_MATRIX_TOKEN.")
         case "M_NOT_FOUND":
-            raise RoomNotFound(f"The homeserver knows no room {room}.")
+            return RoomNotFound(f"The homeserver knows no room {room}.")
         case "M_TOO_LARGE":
-            raise InvalidArguments("text: it is larger than the homeserver allows, so split it.")
-        case "M_UNKNOWN" | "M_INVALID_PARAM" if refusal.status == 400:
-            raise InvalidArguments(f"The homeserver does not understand the request: {refusal.words}")
+            return InvalidArguments("text: it is larger than the homeserver allows, so split it.")
+        case "M_UNKNOWN" | "M_INVALID_PARAM" if failure.status == 400:
+            return InvalidArguments(f"The homeserver does not understand the request: {failure.words}.")
         case _:
-            raise ChatRefused(f"The homeserver refuses it for room {room}: {refusal.words}")
+            return ChatRefused(f"The homeserver refuses it for room {room}: {failure.words}.")
 
 
 def _messages(events: Any) -> list[Message]:
@@ -298,14 +300,18 @@ def _message(event: Json) -> Message | None:
         id=str(event.get("event_id", "")),
         sender=str(event.get("sender", "")),
         text=printable(body),
-        sent_at=event.get("origin_server_ts", 0) / 1000,
+        sent_at=int(event.get("origin_server_ts", 0)) / 1000,
         kind=kind.removeprefix("m."),
     )
 
 
+def _member(user_id: str, profile: Json) -> Member:
+    return Member(user_id, printable(str(profile.get("display_name") or user_id))[:MAX_NAME_CHARACTERS])
+
+
 def _sync_filter(room_id: str, limit: int) -> str:
     # Synapse answers a sync that it has seen in the last two minutes from its cache, without what was said since;
-    # a name that nobody has makes each one new (https://github.com/matrix-org/synapse/issues/3880).
+    # a name that nobody has makes each one new (its option caches.sync_response_cache_duration).
     nobody = f"@{secrets.token_hex(8)}:invalid"
     timeline = {**MESSAGES_ONLY, "limit": limit, "not_senders": [nobody]}
     room = {
@@ -336,7 +342,7 @@ def _cause(error: Exception) -> str:
         case aiohttp.ConnectionTimeoutError():
             return "it does not accept connections in time"
         case aiohttp.ClientConnectorError():
-            return "it refuses the connection"
+            return "no connection can be made"
         case TimeoutError():
             return "it took too long"
         case _:

@@ -16,10 +16,16 @@ from orchestrator.catalog.observations import Observations
 from orchestrator.catalog.toolbox import Toolbox
 from orchestrator.domain.access import AccessBook, Caller, Role
 from orchestrator.domain.errors import (
+    ChatRateLimited,
+    ChatRefused,
+    ChatUnavailable,
+    ChatUnconfirmed,
     GrantInvalid,
     InvalidArguments,
     LimitExceeded,
     OrchestratorError,
+    RoomDenied,
+    RoomNotFound,
     ToolDenied,
     ToolNotFound,
     ToolUnavailable,
@@ -43,6 +49,12 @@ STATUS_OF_CODE = {
     InvalidArguments.code: 422,
     LimitExceeded.code: 429,
     ToolUnavailable.code: 503,
+    RoomDenied.code: 403,
+    RoomNotFound.code: 404,
+    ChatRefused.code: 502,
+    ChatRateLimited.code: 429,
+    ChatUnavailable.code: 503,
+    ChatUnconfirmed.code: 504,
 }
 OUTCOME_OF_CODE = {
     GrantInvalid.code: CallOutcome.DENIED,
@@ -51,6 +63,12 @@ OUTCOME_OF_CODE = {
     InvalidArguments.code: CallOutcome.INVALID,
     LimitExceeded.code: CallOutcome.LIMITED,
     ToolUnavailable.code: CallOutcome.UNAVAILABLE,
+    RoomDenied.code: CallOutcome.DENIED,
+    RoomNotFound.code: CallOutcome.INVALID,
+    ChatRefused.code: CallOutcome.TOOL_ERROR,
+    ChatRateLimited.code: CallOutcome.LIMITED,
+    ChatUnavailable.code: CallOutcome.UNAVAILABLE,
+    ChatUnconfirmed.code: CallOutcome.UNAVAILABLE,
 }
 
 Order = Mapping[str, Any]
@@ -64,7 +82,7 @@ class Access(Protocol):
 
 class Upstreams(Protocol):
     async def call(
-        self, server: str, tool: str, arguments: Mapping[str, Any], timeout_seconds: float
+        self, server: str, tool: str, arguments: Mapping[str, Any], timeout_seconds: float, role: Role
     ) -> CallResult: ...
 
 
@@ -160,12 +178,13 @@ class Gateway:
     ) -> str:
         grant.count_call()
         grant.count_bytes(size)
-        described = self._toolbox.callable_tool(self._role(grant), server, tool)
+        role = self._role(grant)
+        described = self._toolbox.callable_tool(role, server, tool)
         if not isinstance(arguments, Mapping):
             raise InvalidArguments("The arguments are not an object.")
         async with grant.turns:
             entry.sent()
-            result = await self._upstreams.call(server, tool, arguments, self._limits.call_timeout_seconds)
+            result = await self._upstreams.call(server, tool, arguments, self._limits.call_timeout_seconds, role)
             text = await _dumped(result)
         grant.count_bytes(len(text))
         self._observations.note(described, result)

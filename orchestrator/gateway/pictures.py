@@ -41,10 +41,14 @@ class Pictures:
         contents = result.get("content")
         for content in contents if isinstance(contents, list) else ():
             if isinstance(content, Mapping) and content.get("type") == "image":
-                data = _decoded(content.get("data")) or b""
-                mime_type = _mime_type(data)
-                if mime_type is not None:
-                    self._keep(Image(mime_type, data))
+                self._keep_if_it_fits(content.get("data"))
+
+    def _keep_if_it_fits(self, encoded: object) -> None:
+        if isinstance(encoded, str) and len(encoded) * 3 // 4 <= self._bytes_left + 2:
+            data = _decoded(encoded) or b""
+            mime_type = _mime_type(data)
+            if mime_type is not None:
+                self._keep(Image(mime_type, data))
 
     def _keep(self, image: Image) -> bool:
         digest = sha256(image.data).digest()  # a program may well emit what a tool gave it

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from orchestrator.faces.http import execute, executions, operations, tools
-from orchestrator.faces.http.context import API, Api, authentication
+from orchestrator.faces.http import chat, execute, executions, operations, tools
+from orchestrator.faces.http.context import API, Api, Handler, authentication
 from orchestrator.faces.http.problems import problems
 
 # One byte of code can take six in JSON (\\u00e9), and the rest of the body is small.
@@ -13,8 +13,12 @@ JSON_EXPANSION = 6
 BODY_ALLOWANCE_BYTES = 64 * 1024
 
 
-def build_app(api: Api) -> web.Application:
-    max_body = api.limits.max_code_bytes * JSON_EXPANSION + BODY_ALLOWANCE_BYTES
+def max_body_bytes(max_code_bytes: int) -> int:
+    return max_code_bytes * JSON_EXPANSION + BODY_ALLOWANCE_BYTES
+
+
+def build_app(api: Api, mcp: Handler) -> web.Application:
+    max_body = max_body_bytes(api.limits.max_code_bytes)
     app = web.Application(middlewares=[problems, authentication], client_max_size=max_body)
     app[API] = api
     app.add_routes(
@@ -28,6 +32,9 @@ def build_app(api: Api) -> web.Application:
             web.get("/tools/search", tools.search_tools),
             web.get("/tools/info/{server}/{tool}", tools.tool_info),
             web.get("/whoami", tools.whoami),
+            web.post("/chat/send", chat.send),
+            web.get("/chat/read", chat.read),
+            web.get("/chat/who", chat.who),
             web.get("/health", operations.health),
             web.get("/livez", operations.livez),
             web.get("/readyz", operations.readyz),
@@ -36,4 +43,5 @@ def build_app(api: Api) -> web.Application:
             web.get("/docs", operations.docs),
         ]
     )
+    app.router.add_route("*", "/mcp", mcp)
     return app

@@ -13,6 +13,8 @@ from orchestrator.catalog.toolbox import Toolbox
 from orchestrator.domain.access import Caller
 from orchestrator.domain.execution import Limits
 from orchestrator.faces.auth import Authenticator
+from orchestrator.faces.rebinding import HostCheck
+from orchestrator.service.chat import Chat
 from orchestrator.service.executor import Executor
 from orchestrator.service.ports import Journal
 from orchestrator.service.readiness import Readiness
@@ -37,10 +39,12 @@ class Api:
     executor: Executor
     journal: Journal
     authenticator: Authenticator
+    hosts: HostCheck
     readiness: Readiness
     tokens: TokenCounter
     catalog: Catalog
     toolbox: Toolbox
+    chat: Chat
     limits: ApiLimits
     render_metrics: Callable[[], bytes]
     version: str
@@ -55,5 +59,6 @@ PUBLIC_PATHS = frozenset({"/health", "/livez", "/readyz"})
 @web.middleware
 async def authentication(request: web.Request, handler: Handler) -> web.StreamResponse:
     if request.path not in PUBLIC_PATHS:
+        request.app[API].hosts.check(request.headers)
         request[CALLER] = request.app[API].authenticator.authenticate(request.headers)
     return await handler(request)

@@ -16,6 +16,7 @@ from orchestrator.faces.http.schemas import (
     Health,
     Problem,
 )
+from orchestrator.service.chat_bodies import MembersBody, MessagesBody, SendArguments, SentBody
 
 JSON = "application/json"
 PROBLEM_JSON = "application/problem+json"
@@ -26,7 +27,13 @@ BODIES: tuple[type[BaseModel], ...] = (
     ExecutionList,
     Health,
     Problem,
+    SendArguments,
+    SentBody,
+    MessagesBody,
+    MembersBody,
 )
+REQUESTS: tuple[type[BaseModel], ...] = (ExecuteRequest, SendArguments)
+CHAT_ERRORS = ("401", "403", "404", "422", "429", "501", "502", "503")
 Json = dict[str, Any]
 DETAIL: Json = {
     "name": "detail",
@@ -67,7 +74,7 @@ def document(version: str) -> Json:
 
 def _schemas() -> Json:
     _, definitions = models_json_schema(
-        [(body, "serialization" if body is not ExecuteRequest else "validation") for body in BODIES],
+        [(body, "validation" if body in REQUESTS else "serialization") for body in BODIES],
         by_alias=True,
         ref_template="#/components/schemas/{model}",
     )
@@ -114,6 +121,28 @@ def _paths() -> Json:
             ),
         },
         "/executions/{id}/output": {"get": _output(execution_id)},
+        "/chat/send": {"post": _chat_send()},
+        "/chat/read": {
+            "get": _operation(
+                "The newest messages of a room, or those since or before an earlier answer.",
+                {"200": _content("The messages, oldest first.", MessagesBody)},
+                *CHAT_ERRORS,
+                parameters=[
+                    _room(),
+                    _parameter("limit", "query", _integer(1, 100), "How many, 20 by default."),
+                    _parameter("since", "query", {"type": "string"}, "The `since` of an earlier answer."),
+                    _parameter("before", "query", {"type": "string"}, "The `before` of an earlier answer."),
+                ],
+            )
+        },
+        "/chat/who": {
+            "get": _operation(
+                "The members of a room.",
+                {"200": _content("The members.", MembersBody)},
+                *CHAT_ERRORS,
+                parameters=[_room()],
+            )
+        },
         "/tools": {
             "get": _operation(
                 "The tools that the caller may use, by server, with the state of each server.",
@@ -184,6 +213,17 @@ def _execute() -> Json:
     ]
     operation["requestBody"] = {"required": True, "content": {JSON: {"schema": _ref(ExecuteRequest)}}}
     return operation
+
+
+def _chat_send() -> Json:
+    sent = {"200": _content("The message is in the room.", SentBody)}
+    operation = _operation("Post a message to a room.", sent, "400", "415", "504", *CHAT_ERRORS)
+    operation["requestBody"] = {"required": True, "content": {JSON: {"schema": _ref(SendArguments)}}}
+    return operation
+
+
+def _room() -> Json:
+    return _parameter("room", "query", {"type": "string"}, "Id or alias of the room; the default room if absent.")
 
 
 def _output(execution_id: Json) -> Json:

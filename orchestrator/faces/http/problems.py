@@ -44,6 +44,13 @@ STATUS_OF_CODE = {
     "invalid_arguments": HTTPStatus.UNPROCESSABLE_ENTITY,
     "limit_exceeded": HTTPStatus.TOO_MANY_REQUESTS,
     "grant_invalid": HTTPStatus.UNAUTHORIZED,
+    "chat_not_configured": HTTPStatus.NOT_IMPLEMENTED,
+    "room_denied": HTTPStatus.FORBIDDEN,
+    "room_not_found": HTTPStatus.NOT_FOUND,
+    "chat_refused": HTTPStatus.BAD_GATEWAY,
+    "chat_rate_limited": HTTPStatus.TOO_MANY_REQUESTS,
+    "chat_unavailable": HTTPStatus.SERVICE_UNAVAILABLE,
+    "chat_unconfirmed": HTTPStatus.GATEWAY_TIMEOUT,
     "internal_error": HTTPStatus.INTERNAL_SERVER_ERROR,
 }
 HINT_OF_STATUS = {
