@@ -121,6 +121,7 @@ async def running_daemon(settings: Settings) -> AsyncIterator[Daemon]:
         )
         reaper = Reaper(engine, lambda: sandboxes.ids | slots.ids, stray_after_seconds=STRAY_AFTER_SECONDS)
         await _recover(journal)
+        await asyncio.to_thread(tools.tokens.count, "the first count loads the vocabulary")
 
         loops = await undo.enter_async_context(_background())
         loops.run("upstreams", tools.upstreams.run)

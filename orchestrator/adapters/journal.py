@@ -8,9 +8,12 @@ import sqlite3
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar
+
+import structlog
 
 from orchestrator.domain.errors import JournalUnavailable
 from orchestrator.domain.execution import (
@@ -29,10 +32,14 @@ from orchestrator.domain.execution import (
 )
 from orchestrator.domain.ledger import CallOutcome, ToolCall
 
+log = structlog.get_logger()
+
 R = TypeVar("R")
 
 BUSY_TIMEOUT_SECONDS = 5
 PRUNE_EVERY = 256
+NEW_DATABASE = -1
+SCHEMA_VERSION = 1  # one more with each change of the tables
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS executions (
@@ -212,6 +219,10 @@ class SqliteJournal:
 
 def _connect(path: Path) -> sqlite3.Connection:
     path.parent.mkdir(parents=True, exist_ok=True)
+    if _version_of(path) not in (SCHEMA_VERSION, NEW_DATABASE):
+        kept = path.with_suffix(f".before-{int(time.time())}.sqlite3")
+        path.rename(kept)
+        log.warning("journal.set_aside", kept_as=kept.name, reason="it has the tables of another version")
     # Autocommit: each statement is its own transaction, unless one is begun by hand.
     database = sqlite3.connect(path, timeout=BUSY_TIMEOUT_SECONDS, isolation_level=None, check_same_thread=False)
     database.row_factory = sqlite3.Row
@@ -219,7 +230,17 @@ def _connect(path: Path) -> sqlite3.Connection:
     database.execute("PRAGMA synchronous = NORMAL")
     database.execute("PRAGMA foreign_keys = ON")
     database.executescript(SCHEMA)
+    database.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
     return database
+
+
+def _version_of(path: Path) -> int:
+    if not path.exists():
+        return NEW_DATABASE
+    with closing(sqlite3.connect(path, timeout=BUSY_TIMEOUT_SECONDS)) as database:
+        if not database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+            return NEW_DATABASE
+        return int(database.execute("PRAGMA user_version").fetchone()[0])
 
 
 def _finish(database: sqlite3.Connection, result: ExecutionResult) -> None:

@@ -11,7 +11,6 @@ from orchestrator.domain.errors import QueueFull
 RETRY_AFTER_SECONDS = 5
 
 
-
 class Ticket:
     """A place in the queue, then a place among the running; given back exactly once, by leaving the context."""
 

@@ -1,4 +1,5 @@
 import sqlite3
+from contextlib import closing
 
 import pytest
 
@@ -49,3 +50,14 @@ async def test_only_the_newest_executions_are_kept_with_their_output(tmp_path):
         assert database.execute("SELECT count(*) FROM outputs").fetchone() == (6,)
     database.close()
     await journal.close()
+
+
+async def test_a_journal_of_another_version_is_set_aside_not_lost(tmp_path):
+    file = tmp_path / "journal.sqlite3"
+    with closing(sqlite3.connect(file)) as database:
+        database.execute("CREATE TABLE executions (id TEXT)")
+    journal = SqliteJournal(file, max_executions=10)
+    await journal.open(execution(id="a"))
+    assert (await journal.find("a")).id == "a"
+    await journal.close()
+    assert len(list(tmp_path.glob("journal.before-*.sqlite3"))) == 1
