@@ -2,34 +2,35 @@
 SHELL := /bin/bash
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help up down restart logs status doctor test test-unit check fmt bench image clean rotate-keys venv engine lock
+.PHONY: help up down restart logs status doctor test test-unit check fmt bench image clean rotate-keys venv engine lock stack
 
 help: ## Show this help
 	@echo "MCP Code Executor: make TARGET"; echo
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-14s %s\n", $$1, $$2 }'
 	@echo; echo "Settings: CODE_EXECUTOR_* in the environment or in .env; CODE_EXECUTOR_PUBLISH=127.0.0.1:9091 is where the"
 	@echo "API is published. BASE=auto|pull|bootstrap and BASE_IMAGE_NAME choose the base image, REFRESH=1 gets it anew."
+	@echo "PROFILES=playwright,minio adds MCP servers (docs/servers.md), STACK=0 leaves out those that come by themselves."
 
-up: engine venv image ## Set everything up, start the daemon, return when it is ready
+up: engine venv image stack ## Set everything up, start the daemon and its MCP servers, return when it is ready
 	@scripts/up.sh
 
 down: ## Stop everything; keeps data, keys and images
 	@scripts/down.sh
 
-restart: ## Stop the daemon and start it again
+restart: ## Stop everything and start it again
 	@scripts/down.sh
 	@$(MAKE) up
 
 logs: ## Follow the daemon's log (FOLLOW=0: only show it)
 	@scripts/logs.sh
 
-status: ## Show the daemon's container and its health
+status: ## Show the containers of the daemon and the MCP servers, and its health
 	@scripts/status.sh
 
 doctor: venv ## Check engine, images, network, port, keys and roles, each with its fix
 	@.venv/bin/code-executor doctor
 
-test: engine venv image ## Run all tests: unit first, then those on the real engine (PYTEST="-k name")
+test: engine venv image stack ## Run all tests: unit first, then those on the real engine (PYTEST="-k name")
 	@scripts/test.sh all
 
 test-unit: venv ## Run the unit tests only; they need no engine
@@ -41,11 +42,14 @@ check: venv ## Run ruff, mypy, import-linter and shellcheck
 fmt: venv ## Format the code and fix what ruff can fix
 	@.venv/bin/ruff check --fix-only --quiet . && .venv/bin/ruff format .
 
-bench: engine venv image ## Measure, side by side with the alternatives
-	@.venv/bin/python -m bench
+bench: engine venv image ## Measure, side by side with the alternatives (BENCH="--quick --only latency")
+	@scripts/bench.sh
 
 image: engine venv ## Build both images; skips what has not changed
 	@scripts/images.sh
+
+stack: engine venv image ## Prepare the MCP servers: images and settings of those that are enabled
+	@scripts/stack.sh
 
 clean: ## Remove everything, also data and keys, after asking (FORCE=1: without)
 	@scripts/clean.sh
@@ -59,5 +63,5 @@ venv: ## Make .venv with the project and its tools
 engine: ## Make sure that a container engine answers; installs and starts one on a bare Debian
 	@scripts/engine.sh
 
-lock: venv ## Pin all dependencies anew into orchestrator/constraints.txt
+lock: venv ## Pin all dependencies anew: of the project and of the MCP servers
 	@scripts/lock.sh

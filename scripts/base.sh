@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Finds the base image, the engine's or a registry's, otherwise makes one from Debian packages, and writes its name
-# to .build/base-image.
+# to .build/base-image. base.sh NAME PACKAGES… does so for an image that needs more packages, into .build/base-image-NAME:
+# a pulled base stays as it is, because the image's own build can install them; ours comes with them.
 #   BASE=auto|pull|bootstrap      how to get it (auto: pull, otherwise bootstrap)
 #   BASE_IMAGE_NAME=…             what to pull
 #   REFRESH=1                     get it anew, with today's security updates
@@ -8,13 +9,16 @@ set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
 readonly SUITE=bookworm
-readonly PACKAGES=python3,ca-certificates
+readonly VARIANT=${1:+-$1}
+readonly VARIANT_PACKAGES="${*:2}"
+readonly PACKAGES=python3,ca-certificates${VARIANT_PACKAGES:+,${VARIANT_PACKAGES// /,}}
+readonly IMAGE=$BASE_IMAGE$VARIANT
 readonly PULLED=${BASE_IMAGE_NAME:-debian:$SUITE-slim}
 readonly HOW=${BASE:-auto}
 readonly PULL_SECONDS=180
 readonly KEYRING=/usr/share/keyrings/debian-archive-keyring.gpg
 
-use() { echo "$1" >"$BUILD/base-image"; }
+use() { echo "$1" >"$BUILD/base-image$VARIANT"; }
 
 in_engine() { docker image inspect "$1" >/dev/null 2>&1; }
 
@@ -36,7 +40,7 @@ host_mirrors() {
 host_apt_options() { apt-config dump Acquire | grep -E '^Acquire::(http|https|Check-Valid-Until|ForceIPv4|Retries)' || true; }
 
 bootstrap() {
-    local options=$BUILD/apt-options mirrors
+    local options=$BUILD/apt-options$VARIANT tar=$BUILD/base$VARIANT.tar mirrors
     host_apt_options >"$options"
     mapfile -t mirrors < <(host_mirrors)
     # shellcheck disable=SC2016  # mmdebstrap's hook sets $1
@@ -44,9 +48,9 @@ bootstrap() {
         --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/man/*' \
         --dpkgopt='path-exclude=/usr/share/locale/*' --dpkgopt='path-exclude=/usr/share/info/*' \
         --customize-hook='rm -rf "$1"/etc/apt/apt.conf.d/99mmdebstrap "$1"/etc/apt/sources.list*' \
-        "$SUITE" "$BUILD/base.tar" "${mirrors[@]}"
-    docker import --change "LABEL mcp-code-executor.inputs=$(bootstrap_inputs)" "$BUILD/base.tar" "$BASE_IMAGE"
-    rm -f "$BUILD/base.tar" "$options"
+        "$SUITE" "$tar" "${mirrors[@]}"
+    docker import --change "LABEL mcp-code-executor.inputs=$(bootstrap_inputs)" "$tar" "$IMAGE"
+    rm -f "$tar" "$options"
 }
 
 require_bootstrap_tools() {
@@ -58,12 +62,12 @@ require_bootstrap_tools() {
 ensure_bootstrapped() {
     ! bootstrapped || return 0
     require_bootstrap_tools
-    step "making the base image from Debian packages" base.log \
+    step "making the base image$VARIANT from Debian packages" "base$VARIANT.log" \
         "Make 'apt-get update' work on this machine, or set BASE_IMAGE_NAME to a Debian image that can be pulled." \
         bootstrap
 }
 
-bootstrapped() { [ -z "${REFRESH:-}" ] && [ "$(image_label "$BASE_IMAGE")" = "$(bootstrap_inputs)" ]; }
+bootstrapped() { [ -z "${REFRESH:-}" ] && [ "$(image_label "$IMAGE")" = "$(bootstrap_inputs)" ]; }
 
 pulled() { [ -z "${REFRESH:-}" ] && in_engine "$PULLED"; }
 
@@ -74,14 +78,20 @@ use_pulled() {
 
 use_bootstrapped() {
     ensure_bootstrapped
-    use "$BASE_IMAGE"
+    use "$IMAGE"
+}
+
+use_with_more_packages() {
+    local base
+    base=$(cat "$BUILD/base-image")
+    if [ "$base" = "$BASE_IMAGE" ]; then use_bootstrapped; else use "$base"; fi
 }
 
 use_what_is_there() {
     if pulled; then
         use "$PULLED"
     elif bootstrapped; then
-        use "$BASE_IMAGE"
+        use "$IMAGE"
     elif try_pull; then
         use "$PULLED"
     else
@@ -89,6 +99,10 @@ use_what_is_there() {
     fi
 }
 
+if [ -n "$VARIANT" ]; then
+    use_with_more_packages
+    exit
+fi
 case $HOW in
 auto) use_what_is_there ;;
 pull) use_pulled ;;

@@ -17,6 +17,8 @@ check ruff format --check .
 check mypy --strict orchestrator
 check mypy --strict runner-image/runner
 check mypy --strict scripts/image/pick_packages.py
+check mypy --strict scripts/stack/stack.py
+check mypy --strict scripts/stack/proxy/start.py
 check lint-imports
 mapfile -t scripts < <(shell_scripts)
 check shellcheck --external-sources --source-path=SCRIPTDIR "${scripts[@]}"

@@ -6,16 +6,19 @@ set -euo pipefail
 ask() {
     local answer=''
     [ -z "${FORCE:-}" ] || return 0
-    say "This removes the recorded executions (volume $VOLUME), the keys (secrets/), the images, .venv and .build."
+    say "This removes the recorded executions (volume $VOLUME), the data of the MCP servers (database, files, memory),"
+    say "the keys (secrets/), the images, .venv and .build."
     read -r -p "Type yes to go on: " answer || true
     [ "$answer" = yes ] || fail "Nothing was removed."
 }
 
+our_images() { docker image ls --format '{{.Repository}}' --filter 'reference=mcp-code-executor/*'; }
+
 remove_from_engine() {
     local image
     docker info >/dev/null 2>&1 || { warn "The engine is not running: the images and the volume $VOLUME stay."; return 0; }
-    docker volume rm --force "$VOLUME" >/dev/null
-    for image in "$ORCHESTRATOR_IMAGE" "$RUNNER_IMAGE" "$BASE_IMAGE"; do
+    docker volume rm --force "$VOLUME" "${STACK_VOLUMES[@]/#/mcp-code-executor-}" >/dev/null
+    for image in $(our_images); do
         docker image rm --force "$image" >/dev/null 2>&1 || true
     done
     docker image prune --force --filter label=mcp-code-executor.stage >/dev/null

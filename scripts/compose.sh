@@ -3,10 +3,8 @@
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
-readonly PROJECT=mcp-code-executor
-
 # For the command line on this side only: a key must not reach the daemon, and paths of this machine mean nothing there.
-readonly NOT_FOR_THE_DAEMON='PUBLISH|TEST_[A-Z_]*|KEY|URL|SECRETS_DIR|DOCKER_HOST|SECCOMP_FILE'
+readonly NOT_FOR_THE_DAEMON='PUBLISH|TEST_[A-Z_]*|KEY|URL|SECRETS_DIR|SERVERS_FILE|DOCKER_HOST|SECCOMP_FILE'
 
 write_settings() {
     local name
@@ -16,7 +14,32 @@ write_settings() {
         for name in $(compgen -e CODE_EXECUTOR_ || true); do
             printf '%s=%s\n' "$name" "${!name}"
         done
+        variables_of_servers
     } | { grep -vE "^CODE_EXECUTOR_($NOT_FOR_THE_DAEMON)=" || true; } >"$BUILD/daemon.env"
+}
+
+servers_file() { configured CODE_EXECUTOR_SERVERS_FILE "$STACK_BUILD/daemon/servers.json"; }
+
+# A servers.json names its secrets as ${NAME}; the daemon gets those and no others.
+variables_of_servers() { stack daemon-env "$(servers_file)" || fail "$(servers_file) cannot be used."; }
+
+export_servers_file() {
+    local file
+    file=$(realpath -m "$(servers_file)")
+    [ "$(dirname "$file")" != "$ROOT" ] ||
+        fail "The daemon would see all of $ROOT; put $(basename "$file") into a directory of its own and set CODE_EXECUTOR_SERVERS_FILE to it."
+    SERVERS_FILE_NAME=$(basename "$file")
+    SERVERS_FILE_DIRECTORY=$(dirname "$file")
+    mkdir -p "$STACK_BUILD/daemon"
+    export SERVERS_FILE_NAME SERVERS_FILE_DIRECTORY
+}
+
+# What scripts/stack.sh has chosen, and the secrets that compose.yaml hands to the servers.
+export_stack() {
+    local line
+    while IFS= read -r line; do
+        export "${line?}"
+    done < <(cat "$STACK_BUILD/compose.env" 2>/dev/null; stack secrets)
 }
 
 socket() {
@@ -57,6 +80,8 @@ compose() {
 main() {
     require_compose
     write_settings
+    export_servers_file
+    export_stack
     [ "$1" != up ] || export_socket
     compose "$@"
 }

@@ -1,10 +1,15 @@
 #!/usr/bin/env bash
-# The daemon's container, and what the daemon says of itself.
+# The containers of the daemon and of the MCP servers, and what the daemon says of itself.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
 container_state() {
     docker ps --all --filter "name=^$DAEMON\$" --format '{{.Names}}: {{.Status}}, published at {{.Ports}}'
+}
+
+servers_state() {
+    docker ps --all --filter "label=com.docker.compose.project=$PROJECT" --format '{{.Names}}: {{.Status}}' |
+        grep -v "^$DAEMON:" || true
 }
 
 health() {
@@ -28,6 +33,7 @@ main() {
     state=$(container_state)
     [ -n "$state" ] || fail "The daemon does not run; 'make up' starts it."
     say "$state"
+    servers_state
     say "sandboxes: $(docker ps --quiet --filter label=mcp-code-executor=sandbox | wc -l)"
     health || fail "The daemon does not answer; see 'make logs'."
 }

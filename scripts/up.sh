@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Starts the daemon and returns when it is ready. Engine, .venv and images are there already.
+# Starts the MCP servers and the daemon, and returns when it is ready. Engine, .venv and images are there already.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
@@ -61,6 +61,37 @@ require_port() {
     esac
 }
 
+enabled_services() { cat "$STACK_BUILD/services" 2>/dev/null || true; }
+
+keeps_running() { enabled_services | grep -qxF "$1" && ! grep -qxsF "$1" "$STACK_BUILD/changed"; }
+
+# Compose starts again what compose.yaml or a variable changes, but does not see into the settings of a server.
+remove_outdated_servers() {
+    local service id
+    while read -r service id; do
+        keeps_running "$service" || docker rm --force "$id" >/dev/null
+    done < <(stack_containers)
+    rm -f "$STACK_BUILD/changed"
+}
+
+start_one_by_one() {
+    local service
+    for service in "$@"; do
+        "$ROOT/scripts/compose.sh" up -d "$service" >>"$LOGS/servers.log" 2>&1 ||
+            warn "  $service did not start and is left out: $(tail -n 1 "$LOGS/servers.log")"
+    done
+}
+
+# The daemon does not need them: it says of each server whether it answers.
+start_servers() {
+    local services
+    remove_outdated_servers
+    mapfile -t services < <(enabled_services)
+    [ "${#services[@]}" -gt 0 ] || return 0
+    (step "starting the MCP servers" servers.log "" "$ROOT/scripts/compose.sh" up -d "${services[@]}") 2>/dev/null ||
+        start_one_by_one "${services[@]}"
+}
+
 ready() {
     "$VENV/bin/python" - "$(api_url)/readyz" <<'END' 2>/dev/null
 import sys, urllib.request
@@ -100,8 +131,9 @@ main() {
     require_readable_roles
     ensure_keys
     require_port
+    start_servers
     step "starting the daemon" compose.log "The engine's own message is above; 'make doctor' checks the parts." \
-        "$ROOT/scripts/compose.sh" up -d --remove-orphans
+        "$ROOT/scripts/compose.sh" up -d orchestrator
     step "waiting until it is ready" ready.log "The cause is in the lines above; 'make doctor' checks the parts." \
         wait_until_ready
     say

@@ -10,7 +10,7 @@ import re
 import shutil
 import stat
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,10 +30,12 @@ class Package:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--into", type=Path, required=True)
+    parser.add_argument("--without", default="", help="packages to leave out although others depend on them: a,b")
     parser.add_argument("packages", nargs="+")
     chosen = parser.parse_args()
     make_directories(chosen.into)
-    picked = sorted(with_dependencies(chosen.packages, installed_packages()))
+    unwanted = NEVER | set(chosen.without.split(","))
+    picked = sorted(with_dependencies(chosen.packages, installed_packages(), unwanted))
     for package in picked:
         copy_package(package, chosen.into)
     record(picked, chosen.into)
@@ -71,12 +73,12 @@ def relation_names(relations: str) -> Iterator[str]:
             yield name
 
 
-def with_dependencies(roots: Iterable[str], installed: Mapping[str, Package]) -> set[str]:
+def with_dependencies(roots: Iterable[str], installed: Mapping[str, Package], unwanted: Set[str] = NEVER) -> set[str]:
     picked: set[str] = set()
     waiting = list(roots)
     while waiting:
         package = installed.get(waiting.pop())
-        if package and package.name not in picked | NEVER:
+        if package and package.name not in picked | unwanted:
             picked.add(package.name)
             waiting.extend(package.depends)
     missing = [root for root in roots if root not in installed]

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from tests.unit.setup.machine import Tree
+from tests.unit.setup.machine import PROJECT, Tree
 
 
 @pytest.fixture
@@ -26,14 +28,26 @@ def test_nothing_is_removed_before_the_answer_is_yes(used: Tree) -> None:
 
 
 def test_cleaning_removes_data_keys_images_and_what_was_built(used: Tree) -> None:
+    used.command("docker", 'case "$*" in "image ls "*) printf "mcp-code-executor/%s\\n" base runner ;; esac')
     assert used.run("scripts/clean.sh", FORCE="1").returncode == 0
     assert not [name for name in ("secrets", ".build", ".venv") if (used.path / name).exists()]
+    volumes = ("data", "workspace", "memory", "postgres", "s3", "arango", "images")
     assert removals(used) == [
-        "docker volume rm --force mcp-code-executor-data",
-        "docker image rm --force mcp-code-executor/orchestrator",
-        "docker image rm --force mcp-code-executor/runner",
+        " ".join(["docker volume rm --force", *(f"mcp-code-executor-{name}" for name in volumes)]),
         "docker image rm --force mcp-code-executor/base",
+        "docker image rm --force mcp-code-executor/runner",
     ]
+
+
+def test_cleaning_removes_every_volume_that_compose_makes(used: Tree) -> None:
+    assert used.run("scripts/clean.sh", FORCE="1").returncode == 0
+    made = re.findall(r"^    name: .*?(mcp-code-executor-\w+)\"?$", compose_section("volumes"), re.MULTILINE)
+    assert len(made) == 7
+    assert removals(used)[0].split()[4:] == made
+
+
+def compose_section(name: str) -> str:
+    return (PROJECT / "compose.yaml").read_text().partition(f"\n{name}:\n")[2]
 
 
 def test_stopping_keeps_data_keys_and_images(used: Tree) -> None:
@@ -55,3 +69,18 @@ esac""",
     assert used.run("scripts/down.sh").returncode == 0
     assert "docker rm --force --volumes sandbox1" in used.calls()
     assert "docker network rm net1" in used.calls()
+
+
+def test_stopping_ends_the_servers_and_removes_their_networks(used: Tree) -> None:
+    used.command(
+        "docker",
+        """
+case "$*" in
+"ps --all"*) printf "orchestrator d1\\nmcp-proxy p1\\nmcp-postgres q1\\n" ;;
+"network ls"*mcp-backend*) echo backend1 ;;
+esac""",
+    )
+    assert used.run("scripts/down.sh").returncode == 0
+    assert "docker stop --time 5 p1 q1" in used.calls()
+    assert "docker rm --force p1 q1" in used.calls()
+    assert "docker network rm backend1" in used.calls()

@@ -46,6 +46,13 @@ def test_a_package_manager_is_not_picked_even_when_something_depends_on_it(picki
     assert picking.with_dependencies(["tzdata"], machine) == {"tzdata"}
 
 
+def test_a_package_can_be_left_out_with_what_only_it_depends_on(picking: ModuleType) -> None:
+    machine = installed(
+        picking, "postgres|tab||tab|libc6, llvm", "llvm|tab||tab|libedit", "libedit|tab||tab|, ", "libc6|tab||tab|, "
+    )
+    assert picking.with_dependencies(["postgres"], machine, {"llvm"}) == {"postgres", "libc6"}
+
+
 def test_a_base_without_a_wanted_package_is_refused_by_name(picking: ModuleType) -> None:
     with pytest.raises(SystemExit, match="lacks python3"):
         picking.with_dependencies(["python3"], {})

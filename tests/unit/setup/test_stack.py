@@ -1,0 +1,262 @@
+from __future__ import annotations
+
+import json
+import re
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.setup.machine import PROJECT, Tree
+
+SERVERS = tomllib.loads((PROJECT / "scripts" / "stack" / "servers.toml").read_text())["servers"]
+ACCOUNT = {"GEMINI_API_KEY": "key-of-an-account"}
+
+
+TABLE = (PROJECT / "docs" / "servers.md").read_text()
+COMPOSE = (PROJECT / "compose.yaml").read_text()
+
+
+def compose_service(name: str) -> str:
+    return COMPOSE.partition(f"\n  {name}:\n")[2].partition("\n\n")[0]
+
+
+def stack(tree: Tree, *arguments: str, **environment: str) -> list[str]:
+    ended = tree.run(".venv/bin/python", "-P", "scripts/stack/stack.py", *arguments, **environment)
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout.splitlines()
+
+
+def settings(tree: Tree, *path: str) -> Any:
+    return json.loads(tree.path.joinpath(".build", "stack", *path).read_text())
+
+
+def secret(tree: Tree, name: str) -> Path:
+    return tree.path / "secrets" / name
+
+
+def test_filesystem_memory_and_postgres_come_without_being_asked_for(tree: Tree) -> None:
+    assert stack(tree, "default") == ["filesystem", "memory", "postgres"]
+
+
+def test_every_server_of_the_original_is_there() -> None:
+    others = {
+        "playwright",
+        "minio",
+        "openmemory",
+        "n8n",
+        "arangodb",
+        "timescaledb",
+        "ib",
+        "tradingview",
+        "gemini-image",
+    }
+    assert set(SERVERS) == {"filesystem", "memory", "postgres"} | others
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_every_server_has_a_container_of_its_profile_that_gets_its_variables(name: str) -> None:
+    service = compose_service(SERVERS[name].get("container", f"mcp-{name}"))
+    assert f"profiles: [{'default' if SERVERS[name].get('default') else name}]" in service
+    wanted = re.findall(r"\$\{(\w+)", json.dumps(SERVERS[name]))
+    assert [variable for variable in wanted if variable not in service] == []
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_every_server_is_in_the_table_for_people(name: str) -> None:
+    row = next(line for line in TABLE.splitlines() if line.startswith(f"| `{name}` "))
+    assert re.search(r"\*(tested in CI|tested by hand|needs an account|not tested)\*", row)
+    assert [variable for variable in SERVERS[name].get("needs", ()) if f"`{variable}`" not in row] == []
+
+
+@pytest.mark.parametrize("name", [name for name in SERVERS if name != "playwright"])
+def test_no_server_but_the_browser_is_on_the_network_of_the_browser(name: str) -> None:
+    assert "networks:" not in compose_service(SERVERS[name].get("container", f"mcp-{name}"))
+    assert "networks: [browser]" in compose_service("mcp-playwright")
+
+
+def test_packages_are_pinned_with_their_digests_and_without_addresses() -> None:
+    locks = sorted((PROJECT / "scripts" / "stack" / "packages").glob("*/package-lock.json"))
+    assert len(locks) == 7
+    for lock in locks:
+        packages = json.loads(lock.read_text())["packages"]
+        fetched = [entry for path, entry in packages.items() if path and not entry.get("inBundle")]
+        assert all("integrity" in entry and "resolved" not in entry for entry in fetched), lock
+
+
+def test_what_a_server_needs_is_started_before_it(tree: Tree) -> None:
+    assert stack(tree, "services", "filesystem", "postgres", "minio") == [
+        "mcp-postgres",
+        "mcp-s3",
+        "mcp-proxy",
+        "mcp-minio",
+    ]
+
+
+def test_a_service_that_two_servers_share_is_started_once(tree: Tree) -> None:
+    assert stack(tree, "services", "timescaledb", "postgres") == ["mcp-postgres", "mcp-timescaledb", "mcp-proxy"]
+
+
+def test_our_proxy_has_its_own_paths_and_no_token(tree: Tree) -> None:
+    stack(tree, "write", "--proxy", "ours", "filesystem", "memory")
+    proxy = settings(tree, "daemon", "servers.json")["proxy"]
+    assert proxy == {
+        "url": "http://mcp-proxy:9090",
+        "servers": ["filesystem", "memory"],
+        "path": "/servers/{server}/mcp",
+    }
+    assert not secret(tree, "mcp-proxy.token").exists()
+
+
+def test_a_pulled_proxy_asks_for_a_token_that_is_in_no_file_but_its_own(tree: Tree) -> None:
+    stack(tree, "write", "--proxy", "pulled", "filesystem")
+    proxy = settings(tree, "daemon", "servers.json")["proxy"]
+    assert (proxy["path"], proxy["token"]) == ("/{server}/mcp", "${MCP_PROXY_TOKEN}")
+    config = settings(tree, "mcp-proxy", "config.json")
+    assert config["mcpProxy"]["type"] == "streamable-http"
+    assert config["mcpProxy"]["options"]["authTokens"] == ["${MCP_PROXY_TOKEN}"]
+    assert len(secret(tree, "mcp-proxy.token").read_text().strip()) == 64
+
+
+def test_a_pulled_proxy_fetches_the_versions_that_our_image_holds(tree: Tree) -> None:
+    stack(tree, "write", "--proxy", "pulled", "filesystem")
+    pinned = json.loads((PROJECT / "scripts/stack/packages/mcp-proxy/package.json").read_text())["dependencies"]
+    entry = settings(tree, "mcp-proxy", "config.json")["mcpServers"]["filesystem"]
+    name = "@modelcontextprotocol/server-filesystem"
+    assert [entry["command"], *entry["args"]] == ["npx", "-y", f"{name}@{pinned[name]}", "/workspace"]
+
+
+def test_a_server_beside_the_proxy_is_reached_at_its_own_container(tree: Tree) -> None:
+    stack(tree, "write", "--proxy", "pulled", "minio", "playwright")
+    servers = settings(tree, "daemon", "servers.json")
+    assert "proxy" not in servers
+    assert servers["mcpServers"]["minio"]["url"] == "http://mcp-minio:9090/servers/minio/mcp"
+    assert servers["mcpServers"]["playwright"]["url"] == "http://mcp-playwright:9090/mcp"
+
+
+def test_settings_hold_the_names_of_secrets_and_never_their_values(tree: Tree) -> None:
+    stack(tree, "write", "--proxy", "pulled", "postgres", "minio", "gemini-image", **ACCOUNT)
+    values = [*ACCOUNT.values(), *(path.read_text().strip() for path in (tree.path / "secrets").iterdir())]
+    written = "".join(path.read_text() for path in (tree.path / ".build").rglob("*") if path.is_file())
+    assert "${MCP_POSTGRES_PASSWORD}" in written
+    assert len(values) == 4
+    assert [value for value in values if value in written] == []
+
+
+def test_a_secret_is_made_once_and_is_for_its_owner_and_group(tree: Tree) -> None:
+    stack(tree, "write", "--proxy", "ours", "postgres")
+    made = secret(tree, "mcp-postgres.password")
+    first = made.read_text()
+    assert made.stat().st_mode & 0o777 == 0o640
+    stack(tree, "write", "--proxy", "ours", "postgres")
+    assert made.read_text() == first
+
+
+def test_only_the_secrets_of_enabled_servers_are_made(tree: Tree) -> None:
+    stack(tree, "write", "--proxy", "ours", "filesystem", "minio")
+    assert [path.name for path in (tree.path / "secrets").iterdir()] == ["mcp-s3.secret"]
+
+
+def test_a_container_is_named_only_when_its_settings_are_new(tree: Tree) -> None:
+    write = ("write", "--proxy", "ours")
+    assert stack(tree, *write, "filesystem", "minio") == ["mcp-proxy", "mcp-minio"]
+    assert stack(tree, *write, "filesystem", "minio") == []
+    assert stack(tree, *write, "filesystem", "memory", "minio") == ["mcp-proxy"]
+
+
+def test_a_server_without_its_account_is_left_out_with_the_variable_to_set(tree: Tree) -> None:
+    ended = tree.run(".venv/bin/python", "scripts/stack/stack.py", "usable", "gemini-image", "memory", "memory")
+    assert ended.stdout == "memory\n"
+    assert "gemini-image is left out: set GEMINI_API_KEY" in ended.stderr
+    assert stack(tree, "usable", "gemini-image", **ACCOUNT) == ["gemini-image"]
+
+
+def test_an_account_may_be_set_in_the_settings_file(tree: Tree) -> None:
+    (tree.path / ".env").write_text('# accounts\nGEMINI_API_KEY="from the file"\n')
+    assert stack(tree, "usable", "gemini-image") == ["gemini-image"]
+
+
+def test_an_unknown_server_is_left_out_with_the_known_names(tree: Tree) -> None:
+    ended = tree.run(".venv/bin/python", "scripts/stack/stack.py", "usable", "playright", "memory")
+    assert ended.stdout == "memory\n"
+    assert "There is no server playright; there are filesystem" in ended.stderr
+
+
+def test_the_daemon_gets_the_variables_that_its_servers_refer_to_and_no_others(tree: Tree) -> None:
+    servers = tree.path / "servers.json"
+    servers.write_text('{"mcpServers": {"a": {"url": "http://a/${PLACE:-here}", "headers": {"X": "${A_KEY}"}}}}')
+    variables = {"A_KEY": "it's $HOME"}
+    ended = tree.run(".venv/bin/python", "scripts/stack/stack.py", "daemon-env", str(servers), **variables)
+    assert ended.returncode == 1
+    assert "A_KEY holds a quote" in ended.stderr
+    assert stack(tree, "daemon-env", str(servers), A_KEY="a $b", OTHER="no") == ["A_KEY='a $b'"]
+
+
+def prepared(tree: Tree, docker: str, base: str = "mcp-code-executor/base") -> None:
+    """A machine on which nothing can be fetched or made but what the engine gives."""
+    tree.command("docker", docker)
+    for name in ("npm", "mmdebstrap"):
+        tree.command(name, 'echo "no such host" >&2; exit 1')
+    python = tree.path / ".venv" / "bin" / "python"
+    python.unlink()
+    python.write_text(f'#!/bin/sh\n[ "$2" != pip ] || exit 1\nexec "{sys.executable}" "$@"\n')
+    python.chmod(0o755)
+    (tree.path / ".build" / "node" / "bin").mkdir(parents=True)
+    (tree.path / ".build" / "node" / "bin" / "node").touch()
+    (tree.path / ".build" / "node" / "package").write_text("node\n")
+    (tree.path / ".build" / "base-image").write_text(f"{base}\n")
+
+
+REGISTRY = 'case "$*" in *"image inspect"*) exit 1 ;; "pull "*) exit 0 ;; *) exit 0 ;; esac'
+EMPTY_REGISTRY = 'case "$*" in "pull "*) echo "not found" >&2; exit 1 ;; *) exit 0 ;; esac'
+
+
+def services(tree: Tree) -> list[str]:
+    return (tree.path / ".build" / "stack" / "services").read_text().splitlines()
+
+
+def test_a_registry_that_answers_gives_proxy_and_database(tree: Tree) -> None:
+    prepared(tree, REGISTRY, base="debian:bookworm-slim")
+    ended = tree.run("scripts/stack.sh")
+    assert ended.returncode == 0, ended.stderr
+    assert services(tree) == ["mcp-postgres", "mcp-proxy"]
+    assert (tree.path / ".build" / "stack" / "compose.env").read_text().splitlines() == [
+        "MCP_PROXY_IMAGE=tbxark/mcp-proxy:latest",
+        "MCP_PROXY_USER=0:0",
+        "MCP_PROXY_READ_ONLY=false",
+        "MCP_POSTGRES_IMAGE=postgres:15-bookworm",
+    ]
+    assert settings(tree, "daemon", "servers.json")["proxy"]["path"] == "/{server}/mcp"
+
+
+def test_without_a_registry_nothing_is_looked_for_there(tree: Tree) -> None:
+    prepared(tree, EMPTY_REGISTRY)
+    assert "What needs mcp-postgres is left out" in tree.run("scripts/stack.sh").stderr
+    assert not [call for call in tree.calls() if call.startswith("docker pull")]
+
+
+def test_a_proxy_that_cannot_be_pulled_is_replaced_by_our_own(tree: Tree) -> None:
+    missing = 'case "$*" in "image inspect mirror.invalid"*) exit 1 ;; esac\n' + EMPTY_REGISTRY
+    prepared(tree, missing)
+    ended = tree.run("scripts/stack.sh", MCP_PROXY_IMAGE="mirror.invalid/mcp-proxy:1")
+    assert "mirror.invalid/mcp-proxy:1 cannot be pulled (not found); our own image takes its place." in ended.stderr
+    assert "What needs mcp-proxy is left out: fetching the packages of proxy failed." in ended.stderr
+
+
+def test_what_cannot_be_built_is_left_out_with_one_sentence_and_the_rest_goes_on(tree: Tree) -> None:
+    prepared(tree, REGISTRY, base="debian:bookworm-slim")
+    ended = tree.run("scripts/stack.sh", PROFILES="minio,tradingview")
+    assert ended.returncode == 0
+    assert "What needs mcp-tradingview is left out" in ended.stderr
+    assert services(tree) == ["mcp-postgres", "mcp-proxy"]
+    assert settings(tree, "daemon", "servers.json")["mcpServers"] == {}
+
+
+def test_the_stack_can_be_left_out_altogether(tree: Tree) -> None:
+    prepared(tree, EMPTY_REGISTRY)
+    assert tree.run("scripts/stack.sh", STACK="0").returncode == 0
+    assert services(tree) == []
+    assert tree.calls() == []
+    assert settings(tree, "daemon", "servers.json") == {"mcpServers": {}}
