@@ -37,11 +37,12 @@ pull() {
 # A base that was made here says that no registry answered; then only what is asked for by name is looked for.
 registry_answers() { [ "$(cat "$BUILD/base-image")" != "$BASE_IMAGE" ]; }
 
-# pulled VARIABLE DEFAULT: takes the named image, or the default one where there is a registry.
+# pulled VARIABLE [DEFAULT]: takes the named image, or the default one where there is a registry.
 pulled() {
     local wanted
     wanted=$(configured "$1" '')
-    [ -n "$wanted" ] || { registry_answers && wanted=$2; } || return 1
+    [ -n "$wanted" ] || { registry_answers && wanted=${2:-}; } || return 1
+    [ -n "$wanted" ] || return 1
     if ! pull "$wanted"; then
         warn "  $wanted cannot be pulled ($(tail -n 1 "$LOGS/pull-server.log")); our own image takes its place."
         return 1
@@ -49,8 +50,10 @@ pulled() {
     COMPOSE_SETTINGS+=("$1=$wanted")
 }
 
+# The proxy gets the database's password and the proxy token, and a short name belongs to whoever took it first on the
+# engine's default registry: so a published proxy is taken only when it is named in full.
 choose_images() {
-    if pulled MCP_PROXY_IMAGE tbxark/mcp-proxy:latest; then
+    if pulled MCP_PROXY_IMAGE; then
         PROXY_KIND=pulled
         COMPOSE_SETTINGS+=(MCP_PROXY_USER=0:0 MCP_PROXY_READ_ONLY=false)
     fi

@@ -217,18 +217,24 @@ def services(tree: Tree) -> list[str]:
     return (tree.path / ".build" / "stack" / "services").read_text().splitlines()
 
 
-def test_a_registry_that_answers_gives_proxy_and_database(tree: Tree) -> None:
+def test_a_registry_that_answers_gives_the_database_and_the_proxy_that_was_named(tree: Tree) -> None:
     prepared(tree, REGISTRY, base="debian:bookworm-slim")
-    ended = tree.run("scripts/stack.sh")
+    ended = tree.run("scripts/stack.sh", MCP_PROXY_IMAGE="mirror.invalid/tbxark/mcp-proxy:1")
     assert ended.returncode == 0, ended.stderr
     assert services(tree) == ["mcp-postgres", "mcp-proxy"]
     assert (tree.path / ".build" / "stack" / "compose.env").read_text().splitlines() == [
-        "MCP_PROXY_IMAGE=tbxark/mcp-proxy:latest",
+        "MCP_PROXY_IMAGE=mirror.invalid/tbxark/mcp-proxy:1",
         "MCP_PROXY_USER=0:0",
         "MCP_PROXY_READ_ONLY=false",
         "MCP_POSTGRES_IMAGE=postgres:15-bookworm",
     ]
     assert settings(tree, "daemon", "servers.json")["proxy"]["path"] == "/{server}/mcp"
+
+
+def test_a_proxy_that_was_not_named_is_never_pulled(tree: Tree) -> None:
+    prepared(tree, REGISTRY, base="debian:bookworm-slim")
+    tree.run("scripts/stack.sh")
+    assert [call for call in tree.calls() if call.startswith("docker pull")] == ["docker pull postgres:15-bookworm"]
 
 
 def test_without_a_registry_nothing_is_looked_for_there(tree: Tree) -> None:
@@ -247,7 +253,7 @@ def test_a_proxy_that_cannot_be_pulled_is_replaced_by_our_own(tree: Tree) -> Non
 
 def test_what_cannot_be_built_is_left_out_with_one_sentence_and_the_rest_goes_on(tree: Tree) -> None:
     prepared(tree, REGISTRY, base="debian:bookworm-slim")
-    ended = tree.run("scripts/stack.sh", PROFILES="minio,tradingview")
+    ended = tree.run("scripts/stack.sh", PROFILES="minio,tradingview", MCP_PROXY_IMAGE="mirror.invalid/mcp-proxy:1")
     assert ended.returncode == 0
     assert "What needs mcp-tradingview is left out" in ended.stderr
     assert services(tree) == ["mcp-postgres", "mcp-proxy"]
