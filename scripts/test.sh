@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# test.sh [unit|all]: the unit tests need no engine and come first; the rest runs on the real one.
+# test.sh [unit|all]: the quick unit tests come first, then those that start processes, then those on the real engine.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
@@ -19,8 +19,10 @@ run_pytest() {
 main() {
     local rest
     say "unit tests"
-    run_pytest tests/unit
+    run_pytest -m "not processes" tests/unit
     [ "${1:-all}" = all ] || return 0
+    say "unit tests that start interpreters, compilers and scripts"
+    run_pytest -m processes tests/unit
     mapfile -t rest < <(directories_besides_unit)
     [ "${#rest[@]}" -gt 0 ] || return 0
     say "tests on the engine: ${rest[*]}"

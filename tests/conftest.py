@@ -12,6 +12,16 @@ from tests.support.engine import containers_of, engine_is_there
 from tests.support.installation import Installation
 
 
+STARTS_PROCESSES = ("tests/unit/runner/", "tests/unit/wrappers/", "tests/unit/setup/", "tests/unit/upstreams/test_stdio")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Unit tests that start interpreters, compilers or scripts are told apart, so that the others stay quick."""
+    for item in items:
+        if any(place in item.path.as_posix() for place in STARTS_PROCESSES):
+            item.add_marker("processes")
+
+
 @pytest.fixture(scope="session")
 def installation(tmp_path_factory: pytest.TempPathFactory) -> Installation:
     if not engine_is_there():
