@@ -18,8 +18,9 @@ from rich.table import Table
 from orchestrator import __version__, keys
 from orchestrator.adapters.access_files import RolesFileInvalid, read_book
 from orchestrator.client import ApiClient, CallFailed
+from orchestrator.connect import CannotMerge, Client, Connection, configuration
 from orchestrator.domain.execution import Language, Outcome
-from orchestrator.settings import PREFIX, Settings
+from orchestrator.settings import PREFIX, PROJECT, Settings
 
 app = typer.Typer(
     name="code-executor",
@@ -77,6 +78,45 @@ def serve() -> None:
         _fail(str(error), 78)
     except OSError as error:
         _fail(f"The daemon cannot start: {error}.", 71)
+
+
+@app.command()
+def mcp() -> None:
+    """Speak MCP on stdin and stdout, for a client that starts its servers; the daemon does the work."""
+    from orchestrator.faces.mcp.console import speak_mcp
+
+    settings = _settings()
+    key = _key(settings)
+    with suppress(KeyboardInterrupt, BrokenPipeError):
+        asyncio.run(speak_mcp(settings.url, key))
+
+
+@app.command()
+def connect(
+    client: Annotated[Client, typer.Argument(help="The MCP client to configure.")],
+    write: Annotated[bool, typer.Option("--write", help="Merge it into the client's file.")] = False,
+    stdio: Annotated[bool, typer.Option("--stdio", help="Through scripts/mcp-wrapper.sh instead of HTTP.")] = False,
+    inline_key: Annotated[bool, typer.Option("--inline-key", help="Write the key itself into the file.")] = False,
+    directory: Annotated[Path, typer.Option(help="The project whose file is meant; not for codex.")] = Path(),
+) -> None:
+    """Show the configuration that connects an MCP client, or write it."""
+    settings = _settings()
+    wrapper = PROJECT / "scripts" / "mcp-wrapper.sh"
+    connection = Connection(
+        url=settings.url,
+        wrapper=wrapper if wrapper.exists() else None,
+        inline_key=_key(settings) if inline_key else None,
+        over_stdio=stdio,
+    )
+    try:
+        found = configuration(client, connection, directory.resolve(), Path.home())
+        if not write:
+            typer.echo(found.text, nl=False)
+            err.print(found.advice, markup=False)
+        else:
+            err.print(f"{'wrote' if found.write(connection) else 'unchanged:'} {found.path}", markup=False)
+    except (CannotMerge, OSError) as error:
+        _fail(str(error), 73)
 
 
 @app.command()

@@ -10,7 +10,7 @@ from orchestrator.domain.errors import Unauthenticated
 from orchestrator.service.ports import Access
 
 BEARER = "bearer "
-# What a client sends when its configuration names a variable that it did not fill in: ${NAME}, ${env:NAME}, $NAME, {{NAME}}.
+# What a client sends when it did not fill in a variable of its configuration: ${NAME}, ${env:NAME}, $NAME, {{NAME}}.
 UNFILLED = re.compile(r"\$\{[^}]*\}|\$[A-Z_][A-Z0-9_]*|\{\{[^}]*\}\}")
 
 

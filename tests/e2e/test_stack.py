@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import secrets
@@ -11,12 +12,15 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.support.api import Api
+from tests.support.installation import Installation
 
 PROJECT = Path(__file__).resolve().parents[2]
 SOURCES = PROJECT / "scripts" / "stack"
@@ -251,3 +255,65 @@ def test_the_password_is_in_no_log_no_settings_and_no_image(stack: RunningStack)
 def logs_of(container: str) -> str:
     ended = subprocess.run(("docker", "logs", container), capture_output=True, text=True, check=True)
     return ended.stdout + ended.stderr
+
+
+# The four validations of the system that this one reproduces, through a daemon of our own in front of the stack.
+
+WORKFLOW = """
+import { query } from '/workspace/servers/postgres/query.js';
+import { write_file } from '/workspace/servers/filesystem/write_file.js';
+const rows: any = await query({ sql: 'SELECT name, value FROM metrics ORDER BY name' });
+const critical = rows.filter((row: any) => row.value > 100);
+await write_file({ path: '/workspace/critical.csv', content: critical.map((row: any) => row.name).join('\\n') });
+console.log(`Exported ${critical.length} of ${rows.length} metrics`);
+"""
+
+
+@pytest.fixture(scope="module")
+async def api(stack: RunningStack, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Api]:
+    directory = tmp_path_factory.mktemp("daemon")
+    proxy = {"url": stack.after_restart().address, "servers": ["filesystem", "memory", "postgres"], "path": stack.path}
+    if "MCP_PROXY_TOKEN" in stack.variables:
+        proxy["token"] = stack.variables["MCP_PROXY_TOKEN"]
+    (directory / "servers.json").write_text(json.dumps({"proxy": proxy}))
+    async with Installation.create(directory, servers_file=directory / "servers.json").run() as api:
+        await eventually(lambda: listed_tools(api), 24)
+        yield api
+
+
+async def listed_tools(api: Api) -> int:
+    _, health = await api.get("/health")
+    return int(health["totalTools"])
+
+
+async def eventually(read: Callable[[], Awaitable[int]], wanted: int) -> None:
+    async with asyncio.timeout(READY_SECONDS):
+        while await read() != wanted:
+            await asyncio.sleep(0.2)
+
+
+async def test_a_simple_program_executes(api: Api) -> None:
+    assert (await api.typescript("console.log(2+2)"))["output"] == "4\n"
+
+
+async def test_a_program_discovers_every_server_and_tool(api: Api) -> None:
+    code = "const { listServers, listTools } = await import('/workspace/servers/discovery.js');"
+    code += "console.log(JSON.stringify(await listServers()), (await listTools()).length);"
+    assert (await api.typescript(code))["output"] == '["filesystem","memory","postgres"] 24\n'
+
+
+async def test_a_program_calls_one_tool(api: Api) -> None:
+    code = "from servers.filesystem import list_allowed_directories\nprint(list_allowed_directories())"
+    assert "/workspace" in (await api.python(code))["output"]
+
+
+async def test_a_program_queries_the_database_filters_and_writes_a_file(api: Api, stack: RunningStack) -> None:
+    stack.psql("CREATE TABLE IF NOT EXISTS metrics (name text, value int)")
+    stack.psql("TRUNCATE metrics; INSERT INTO metrics VALUES ('a', 50), ('b', 150), ('c', 101)")
+    result = await api.typescript(WORKFLOW)
+    assert result["output"] == "Exported 2 of 3 metrics\n", result["stderr"]
+    assert [(call["server"], call["outcome"]) for call in result["toolCalls"]] == [
+        ("postgres", "done"),
+        ("filesystem", "done"),
+    ]
+    assert "b\nc" in stack.after_restart().call("filesystem", "read_text_file", path="/workspace/critical.csv")

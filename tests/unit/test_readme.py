@@ -4,26 +4,44 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import pytest
 from typer.main import get_command
 
+from orchestrator.adapters.access_files import read_roles
 from orchestrator.cli import app
 from orchestrator.domain.errors import OrchestratorError
-from orchestrator.domain.execution import Outcome
+from orchestrator.domain.execution import Outcome, Stream
+from orchestrator.domain.ledger import CallOutcome
 from orchestrator.faces.http.openapi import document
 from orchestrator.faces.http.problems import STATUS_OF_CODE
 from orchestrator.faces.http.schemas import ExecutionReply
+from orchestrator.settings import PREFIX, Settings
 from scripts.settings_table import table, with_table
 
 PROJECT = Path(__file__).resolve().parents[2]
 README = (PROJECT / "README.md").read_text()
 THREAT_MODEL = (PROJECT / "docs" / "threat-model.md").read_text()
 DOCUMENTS = [PROJECT / "README.md", *sorted((PROJECT / "docs").rglob("*.md"))]
+GENERATED = {"figures.md"}  # is there only after it was measured
 NO_STATUS = "–"  # noqa: RUF001  (as the README writes it)
 SOURCE_ROOTS = [PROJECT, PROJECT / "orchestrator", PROJECT / "runner-image" / "runner"]
+SOURCES = [
+    file
+    for pattern in (
+        "orchestrator/**/*.py",
+        "runner-image/servers/*",
+        "scripts/**/*.sh",
+        "scripts/*.yaml",
+        "compose.yaml",
+    )
+    for file in PROJECT.glob(pattern)
+    if file.is_file()
+]
 
 each_document = pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
 
@@ -47,6 +65,15 @@ def code_pieces(text: str) -> list[str]:
 def words_after(command: str, text: str) -> set[str]:
     pattern = rf"(?:^|[\s/(]){command} ([a-z][a-z-]*)"
     return {found for piece in code_pieces(text) for found in re.findall(pattern, piece)}
+
+
+def blocks_in(language: str, text: str = README) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)
+
+
+def headings_as_anchors(text: str) -> set[str]:
+    headings = re.findall(r"^#+ (.+)$", text, flags=re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}
 
 
 def keys_of(value: Any) -> Any:
@@ -131,10 +158,87 @@ def test_every_source_file_that_is_named_exists(path):
     assert not missing
 
 
-def test_every_anchor_of_the_readme_is_a_heading():
-    headings = re.findall(r"^#+ (.+)$", README, flags=re.MULTILINE)
-    anchors = {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}
-    assert set(re.findall(r"\]\(#([^)]+)\)", README)) <= anchors
+@each_document
+def test_every_anchor_is_a_heading(path):
+    text = path.read_text()
+    assert set(re.findall(r"\]\(#([^)]+)\)", text)) <= headings_as_anchors(text)
+
+
+def test_every_document_is_linked_from_the_readme():
+    linked = set(re.findall(r"\]\((docs/[\w.-]+\.md)\)", README))
+    written = {f"docs/{file.name}" for file in (PROJECT / "docs").glob("*.md") if file.name not in GENERATED}
+    assert written <= linked
+
+
+@each_document
+def test_every_setting_that_is_named_exists(path):
+    named = set(re.findall(rf"\b{PREFIX}[A-Z][A-Z_]*[A-Z]\b", path.read_text()))
+    settings = {f"{PREFIX}{name.upper()}" for name in Settings.model_fields}
+    elsewhere = set(re.findall(rf"\b{PREFIX}[A-Z][A-Z_]*[A-Z]\b", "\n".join(file.read_text() for file in SOURCES)))
+    assert named <= settings | elsewhere
+
+
+def test_the_programs_call_servers_that_come_without_being_asked_for():
+    servers = tomllib.loads((PROJECT / "scripts" / "stack" / "servers.toml").read_text())["servers"]
+    default = {name for name, server in servers.items() if server.get("default")}
+    typescript = re.findall(r"from '/workspace/servers/(\w+)/", "\n".join(blocks_in("typescript")))
+    python = re.findall(r"^from servers\.(\w+) import", "\n".join(blocks_in("python")), flags=re.MULTILINE)
+    assert typescript
+    assert python
+    assert {*typescript, *python} <= default
+
+
+def test_the_python_programs_compile():
+    programs = blocks_in("python")
+    assert programs
+    for program in programs:
+        compile(program, "README.md", "exec")
+
+
+def test_the_events_of_the_stream_are_those_that_are_sent():
+    source = (PROJECT / "orchestrator" / "faces" / "http" / "execute.py").read_text()
+    sent = set(re.findall(r'events\.send(?:_text)?\("(\w+)"', source)) | set(Stream)
+    assert set(chain(*(re.findall(r"\w+", cells[0]) for cells in rows(section("Streaming"))))) == sent
+
+
+def test_every_outcome_of_a_tool_call_is_named():
+    told = section("Programs that call tools").split("outcome (")[1].split(")")[0]
+    assert set(re.findall(r"`(\w+)`", told)) == set(CallOutcome)
+
+
+def test_every_tool_of_the_mcp_face_is_named():
+    sources = (PROJECT / "orchestrator" / "faces" / "mcp").glob("*_tools.py")
+    there = set(chain(*(re.findall(r'Tool\(\s*"(\w+)"', file.read_text()) for file in sources)))
+    told = section("Connect a client").split("has ten tools: ")[1].split(". ")[0]
+    assert set(re.findall(r"`(\w+)`", told)) == there
+    assert len(there) == 10
+
+
+def test_every_metric_that_is_named_exists():
+    named = {name.removesuffix("_total") for name in re.findall(r"`(code_executor_\w+)`", section("Operating"))}
+    source = "\n".join(file.read_text() for file in SOURCES)
+    assert named == set(re.findall(r'"(code_executor_\w+)"', source))
+
+
+def test_the_places_in_the_queue_are_the_defaults():
+    default = {name: field.default for name, field in Settings.model_fields.items()}
+    run = f"{default['max_running']} executions run at once, at most {default['max_running_per_caller']} of one caller"
+    wait = f"{default['max_waiting']} wait, at most {default['max_waiting_per_caller']} of one caller"
+    assert f"{run}; {wait}" in README
+
+
+def test_the_example_of_roles_is_valid(tmp_path):
+    (example,) = blocks_in("json", section("Roles"))
+    file = tmp_path / "roles.json"
+    file.write_text(example)
+    assert {"admin", "analyst"} == set(read_roles(file).roles)
+
+
+def test_the_shipped_roles_are_those_that_are_described():
+    roles = json.loads((PROJECT / "roles.json").read_text())["roles"]
+    *others, last = roles["developer"]["servers"]
+    assert roles["admin"]["servers"] == ["*"]
+    assert f"`developer` has {', '.join(others)} and {last}" in " ".join(section("Roles").split())
 
 
 def test_every_test_that_the_threat_model_names_exists():

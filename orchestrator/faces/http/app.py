@@ -17,7 +17,7 @@ def max_body_bytes(max_code_bytes: int) -> int:
     return max_code_bytes * JSON_EXPANSION + BODY_ALLOWANCE_BYTES
 
 
-def build_app(api: Api, mcp: Handler) -> web.Application:
+def build_app(api: Api, mcp: Handler | None = None) -> web.Application:
     max_body = max_body_bytes(api.limits.max_code_bytes)
     app = web.Application(middlewares=[problems, authentication], client_max_size=max_body)
     app[API] = api
@@ -43,5 +43,6 @@ def build_app(api: Api, mcp: Handler) -> web.Application:
             web.get("/docs", operations.docs),
         ]
     )
-    app.router.add_route("*", "/mcp", mcp)
+    if mcp is not None:
+        app.router.add_route("*", "/mcp", mcp)  # a protocol of its own, so the description of the API leaves it out
     return app

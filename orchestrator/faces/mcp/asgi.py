@@ -1,0 +1,106 @@
+"""Lets an ASGI application answer an aiohttp request: body in, stream out, and a sign when the client left."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from aiohttp import web
+
+Message = MutableMapping[str, Any]
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+# For an application that was told that its client is gone.
+GRACE_SECONDS = 5.0
+# aiohttp writes these itself, as the connection needs them.
+_OF_THE_CONNECTION = frozenset({"connection", "transfer-encoding", "date", "server"})
+
+
+class Exchange:
+    """One request and its response.
+
+    A client may hang up as soon as it has read what it waited for. aiohttp then cancels the handler, but the
+    application is told as ASGI tells it, and ends in its own way: it may still have a session to keep.
+    """
+
+    def __init__(self, request: web.Request) -> None:
+        self._request = request
+        self._body_is_read = False
+        self._over = asyncio.Event()
+        self.response: web.StreamResponse | None = None
+
+    async def answer_with(self, application: Application, **extras: Any) -> web.StreamResponse:
+        work = asyncio.ensure_future(application(self._scope() | extras, self._receive, self._send))
+        try:
+            await asyncio.shield(work)
+        finally:
+            self._over.set()
+            await _ended(work)
+        if self.response is None:
+            raise web.HTTPInternalServerError
+        return self.response
+
+    @property
+    def over(self) -> asyncio.Event:
+        """Set when nothing that is sent can be received any more."""
+        return self._over
+
+    def _scope(self) -> dict[str, Any]:
+        request = self._request
+        return {
+            "type": "http",
+            "asgi": {"version": "3.0", "spec_version": "2.3"},
+            "http_version": f"{request.version.major}.{request.version.minor}",
+            "method": request.method,
+            "scheme": request.scheme,
+            "path": request.path,
+            "raw_path": request.rel_url.raw_path.encode(),
+            "query_string": request.rel_url.raw_query_string.encode(),
+            "root_path": "",
+            "headers": [(name.lower(), value) for name, value in request.raw_headers],
+            "client": None,
+            "server": None,
+        }
+
+    async def _receive(self) -> Message:
+        if not self._body_is_read:
+            self._body_is_read = True
+            return {"type": "http.request", "body": await self._request.read(), "more_body": False}
+        await self._over.wait()
+        return {"type": "http.disconnect"}
+
+    async def _send(self, message: Message) -> None:
+        try:
+            await self._pass_on(message)
+        except ConnectionError:
+            self._over.set()
+
+    async def _pass_on(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.response = _response(message)
+            await self.response.prepare(self._request)
+        elif self.response is not None and not self._over.is_set():
+            if body := message.get("body", b""):
+                await self.response.write(body)
+            if not message.get("more_body", False):
+                await self.response.write_eof()
+
+
+async def _ended(work: asyncio.Future[None]) -> None:
+    await asyncio.wait((work,), timeout=GRACE_SECONDS)
+    if not work.done():
+        work.cancel()
+        await asyncio.wait((work,))
+
+
+def _response(start: Message) -> web.StreamResponse:
+    response = web.StreamResponse(status=start["status"])
+    for name, value in start.get("headers", ()):
+        header = name.decode("latin-1")
+        if header.lower() not in _OF_THE_CONNECTION:
+            response.headers[header] = value.decode("latin-1")
+    return response

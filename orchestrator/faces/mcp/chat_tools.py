@@ -1,0 +1,86 @@
+"""chat_send, chat_read and chat_who."""
+
+from __future__ import annotations
+
+import mcp_types as types
+
+from orchestrator.domain.access import CHAT_SERVER
+from orchestrator.faces.mcp.tool import Answer, Call, Tool
+from orchestrator.service.chat import Chat
+from orchestrator.service.chat_bodies import (
+    MembersBody,
+    MessagesBody,
+    ReadArguments,
+    SendArguments,
+    SentBody,
+    WhoArguments,
+)
+
+CHAT_SEND = """\
+Posts a plain text message to a chat room that people and other agents read. The reply has a transactionId: if the \
+call fails after that, repeat it with the same one, and the message is posted only once.
+
+Example: {"text": "The import is done: 1200 rows.", "room": "#team:example.org"}"""
+
+CHAT_READ = """\
+Reads the newest messages of a chat room, oldest first. Pass `since` of a reply to get only what came later, `before` \
+to get what is older.
+
+Example: {"room": "#team:example.org", "limit": 10}"""
+
+CHAT_WHO = """\
+Lists the members of a chat room. Without a room it is the default room.
+
+Example: {"room": "#team:example.org"}"""
+
+READS_CHAT = types.ToolAnnotations(read_only_hint=True, open_world_hint=True)
+POSTS = types.ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=True)
+
+
+class ChatTools:
+    def __init__(self, chat: Chat) -> None:
+        self._chat = chat
+
+    def all(self) -> tuple[Tool[SendArguments], Tool[ReadArguments], Tool[WhoArguments]]:
+        return (
+            Tool(
+                "chat_send",
+                "Send to chat",
+                CHAT_SEND,
+                SendArguments,
+                SentBody,
+                POSTS,
+                self.send,
+                is_for=lambda role: role.may_call(CHAT_SERVER, "send"),
+            ),
+            Tool(
+                "chat_read",
+                "Read chat",
+                CHAT_READ,
+                ReadArguments,
+                MessagesBody,
+                READS_CHAT,
+                self.read,
+                is_for=lambda role: role.may_call(CHAT_SERVER, "read"),
+            ),
+            Tool(
+                "chat_who",
+                "Who is in chat",
+                CHAT_WHO,
+                WhoArguments,
+                MembersBody,
+                READS_CHAT,
+                self.who,
+                is_for=lambda role: role.may_call(CHAT_SERVER, "who"),
+            ),
+        )
+
+    async def send(self, order: SendArguments, call: Call) -> Answer:
+        return Answer(SentBody.of(await self._chat.send(call.role, order.room, order.text, order.transaction_id)))
+
+    async def read(self, order: ReadArguments, call: Call) -> Answer:
+        page = await self._chat.read(call.role, order.room, order.limit, order.since, order.before)
+        return Answer(MessagesBody.of(page))
+
+    async def who(self, order: WhoArguments, call: Call) -> Answer:
+        return Answer(MembersBody.of(await self._chat.who(call.role, order.room)))

@@ -1,0 +1,92 @@
+"""search_tools, get_tool_info, list_servers and list_tools."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from orchestrator.catalog.toolbox import Toolbox
+from orchestrator.domain.execution import Language
+from orchestrator.faces.mcp.models import (
+    FoundTools,
+    GetToolInfo,
+    LanguageView,
+    ListServers,
+    ListTools,
+    SearchTools,
+    ServerListing,
+    ToolDetails,
+    ToolListing,
+)
+from orchestrator.faces.mcp.tool import READS, Answer, Call, Tool
+
+SEARCH_TOOLS = """\
+Finds tools of the connected MCP servers by what they do, best first, for use in a program of execute_code. Ask in \
+words or by name, several questions at once, and read the signature of what you want with get_tool_info.
+
+Example: {"query": ["list the tables of a database", "take a screenshot"], "limit": 5}"""
+
+GET_TOOL_INFO = """\
+Tells how to call one tool in a program: its import line, typed signature and an example call. Read it before you \
+write code that uses the tool.
+
+Example: {"server": "postgres", "tool": "query", "language": "typescript"}"""
+
+LIST_SERVERS = """\
+Lists the MCP servers that you may use, with their state and number of tools. A server that is down says why; it is \
+retried in the background.
+
+Example: {}"""
+
+LIST_TOOLS = """\
+Lists the tools of all servers or of one; names alone are the cheapest. With many tools, search_tools is better.
+
+Example: {"server": "postgres", "detail": "description"}"""
+
+
+class DiscoveryTools:
+    def __init__(self, toolbox: Toolbox) -> None:
+        self._toolbox = toolbox
+
+    def all(self) -> tuple[Tool[SearchTools], Tool[GetToolInfo], Tool[ListServers], Tool[ListTools]]:
+        return (
+            Tool("search_tools", "Search tools", SEARCH_TOOLS, SearchTools, FoundTools, READS, self.search_tools),
+            Tool(
+                "get_tool_info", "Describe a tool", GET_TOOL_INFO, GetToolInfo, ToolDetails, READS, self.get_tool_info
+            ),
+            Tool("list_servers", "List servers", LIST_SERVERS, ListServers, ServerListing, READS, self.list_servers),
+            Tool("list_tools", "List tools", LIST_TOOLS, ListTools, ToolListing, READS, self.list_tools),
+        )
+
+    async def search_tools(self, order: SearchTools, call: Call) -> Answer:
+        queries = [order.query] if isinstance(order.query, str) else order.query
+        wanted = [query for query in queries if query.strip()]
+        found = self._toolbox.search(call.role, wanted, order.detail, server=order.server, limit=order.limit)
+        return Answer(FoundTools.model_validate(found))
+
+    async def get_tool_info(self, order: GetToolInfo, call: Call) -> Answer:
+        told = self._toolbox.info(call.role, order.server, order.tool)
+        details = _details(told, order)
+        return Answer(details, _as_text(details))
+
+    async def list_servers(self, order: ListServers, call: Call) -> Answer:
+        return Answer(ServerListing.model_validate({"servers": self._toolbox.servers(call.role)}))
+
+    async def list_tools(self, order: ListTools, call: Call) -> Answer:
+        return Answer(ToolListing.model_validate(self._toolbox.listing(call.role, order.detail, order.server)))
+
+
+def _details(told: dict[str, Any], order: GetToolInfo) -> ToolDetails:
+    views = {language: LanguageView.model_validate(told[language]) for language in _languages(order)}
+    schemas = {name: told.get(name) for name in ("inputSchema", "outputSchema")} if order.include_schema else {}
+    about = {name: told[name] for name in ("server", "name", "description", "resultShape")}
+    return ToolDetails.model_validate({**about, **views, **schemas})
+
+
+def _languages(order: GetToolInfo) -> list[Language]:
+    return [order.language] if order.language is not None else list(Language)
+
+
+def _as_text(details: ToolDetails) -> str:
+    views = [view for view in (details.typescript, details.python) if view is not None]
+    blocks = [f"{view.import_line}\n{view.signature}\n{view.example}" for view in views]
+    return "\n\n".join([f"{details.server}/{details.name}: {details.description}", *blocks])

@@ -1,0 +1,240 @@
+"""execute_code, get_execution and cancel_execution."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from base64 import b64encode
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import mcp_types as types
+
+from orchestrator.domain.access import Role
+from orchestrator.domain.errors import CodeTooLarge, InvalidArguments, NotFound, OrchestratorError
+from orchestrator.domain.execution import ExecutionRecord, ExecutionResult, Limits, Outcome, Stream
+from orchestrator.faces.mcp.matches import matching_lines
+from orchestrator.faces.mcp.models import (
+    CancelExecution,
+    ExecuteCode,
+    ExecutionPage,
+    ExecutionReport,
+    GetExecution,
+)
+from orchestrator.faces.mcp.preview import MAX_CHARACTERS_PER_TOKEN, TokenCounter, page
+from orchestrator.faces.mcp.records import Records
+from orchestrator.faces.mcp.report import as_text, report
+from orchestrator.faces.mcp.resources import link
+from orchestrator.faces.mcp.tool import READS, Answer, Call, Content, Tool
+from orchestrator.service.executor import Executor, new_execution_id
+from orchestrator.service.running import RunningExecution
+
+MAX_PROGRESS_CHARACTERS = 200
+# Searched as a whole; the output's own limit is not above this.
+LARGEST_OUTPUT_BYTES = 10 * 1024 * 1024
+MAX_LISTED_SERVERS = 40
+# What a page of output costs besides its text.
+PAGE_FRAME_TOKENS = 300
+
+EXECUTE_CODE = """\
+Runs a TypeScript or Python program in a fresh sandbox that can call every tool of the connected MCP servers, and \
+returns what it printed. Find tools with search_tools, read the signature with get_tool_info, then call several tools \
+in one program, filter and join their results there, and print only what matters.
+
+Example: {"code": "import { query } from '/workspace/servers/postgres/query.js';\\nconst rows = await query({ sql: \
+'select status from orders' });\\nconsole.log(rows.filter(r => r.status === 'open').length);"}
+
+In Python: {"language": "python", "code": "from servers.postgres import query\\nprint(len(query(sql='select 1')))"}. \
+A picture is shown with emit_image(bytes) from servers.output, or emitImage(bytes) from \
+'/workspace/servers/output.js'."""
+
+GET_EXECUTION = """\
+Reads the full output of an earlier execution page by page, or the lines of it that contain a text. Use it when \
+execute_code says that part of the output is not shown; nothing is run again.
+
+Example: {"executionId": "909d24578ddc4b179d15a81002a4f719", "search": "error"}"""
+
+CANCEL_EXECUTION = """\
+Ends an execution that is still running and returns what it printed until then. Its id is in the first progress \
+message of execute_code.
+
+Example: {"executionId": "909d24578ddc4b179d15a81002a4f719"}"""
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionSettings:
+    reply_tokens: int
+    progress_seconds: float
+    max_code_bytes: int
+    max_timeout_seconds: float
+    limits_for: Callable[[float | None], Limits]
+
+
+class ExecutionTools:
+    def __init__(
+        self,
+        executor: Executor,
+        records: Records,
+        tokens: TokenCounter,
+        settings: ExecutionSettings,
+        servers_of: Callable[[Role], list[str]],
+    ) -> None:
+        self._executor = executor
+        self._records = records
+        self._tokens = tokens
+        self._settings = settings
+        self._servers_of = servers_of
+
+    def all(self) -> tuple[Tool[ExecuteCode], Tool[GetExecution], Tool[CancelExecution]]:
+        return (
+            Tool(
+                "execute_code",
+                "Execute code",
+                EXECUTE_CODE,
+                ExecuteCode,
+                ExecutionReport,
+                types.ToolAnnotations(read_only_hint=False, destructive_hint=True, open_world_hint=True),
+                self.execute_code,
+                describe_for=self._servers_sentence,
+            ),
+            Tool(
+                "get_execution",
+                "Read an execution's output",
+                GET_EXECUTION,
+                GetExecution,
+                ExecutionPage,
+                READS,
+                self.get_execution,
+            ),
+            Tool(
+                "cancel_execution",
+                "Cancel an execution",
+                CANCEL_EXECUTION,
+                CancelExecution,
+                ExecutionReport,
+                types.ToolAnnotations(
+                    read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False
+                ),
+                self.cancel_execution,
+            ),
+        )
+
+    async def execute_code(self, order: ExecuteCode, call: Call) -> Answer:
+        running = await self._start(order, call)
+        with running.watched():
+            await self._follow(running, call)
+        return self._answer(await running.result())
+
+    async def get_execution(self, order: GetExecution, call: Call) -> Answer:
+        record = await self._record(order.execution_id, call)
+        found = await (self._matches(order, record) if order.search else self._page(order, record))
+        return Answer(found)
+
+    async def cancel_execution(self, order: CancelExecution, call: Call) -> Answer:
+        result = await self._executor.cancel(call.caller, order.execution_id)
+        answer = self._answer(result)
+        return Answer(answer.reply, answer.text, answer.more, is_error=False)
+
+    async def _start(self, order: ExecuteCode, call: Call) -> RunningExecution:
+        execution_id = new_execution_id()
+        try:
+            self._check(order)
+            limits = self._settings.limits_for(order.timeout_seconds)
+            return await self._executor.start(call.caller, order.language, order.code, limits, execution_id)
+        except OrchestratorError as error:
+            await self._executor.refuse(call.caller, execution_id, error)
+            raise
+
+    def _check(self, order: ExecuteCode) -> None:
+        if not order.code.strip():
+            raise InvalidArguments("code: it is empty.")
+        if (size := _size(order.code)) > self._settings.max_code_bytes:
+            raise CodeTooLarge(f"The code has {size} bytes; at most {self._settings.max_code_bytes} are allowed.")
+        if (order.timeout_seconds or 0) > self._settings.max_timeout_seconds:
+            raise InvalidArguments(f"timeoutSeconds: at most {self._settings.max_timeout_seconds:g} is allowed here.")
+
+    async def _follow(self, running: RunningExecution, call: Call) -> None:
+        began = time.monotonic()
+        await call.report(0, f"execution {running.execution.id} started")
+        ended = asyncio.ensure_future(running.result())
+        left = asyncio.ensure_future(call.gone.wait())
+        try:
+            while not ended.done() and not left.done():
+                await asyncio.wait(
+                    (ended, left), timeout=self._settings.progress_seconds, return_when=asyncio.FIRST_COMPLETED
+                )
+                if not ended.done() and not left.done():
+                    await call.report(round(time.monotonic() - began, 1), _progress(running))
+        finally:
+            ended.cancel()
+            left.cancel()
+
+    def _answer(self, result: ExecutionResult) -> Answer:
+        told = report(result, self._settings.reply_tokens, self._tokens)
+        return Answer(told, as_text(told), _more(result), is_error=result.outcome is not Outcome.COMPLETED)
+
+    async def _record(self, execution_id: str | None, call: Call) -> ExecutionRecord:
+        if execution_id is not None:
+            return await self._records.visible(call.caller, execution_id)
+        newest = await self._records.newest(call.caller, 1)
+        if not newest:
+            raise NotFound("You have run nothing yet.")
+        return newest[0]
+
+    async def _page(self, order: GetExecution, record: ExecutionRecord) -> ExecutionPage:
+        budget = self._settings.reply_tokens - PAGE_FRAME_TOKENS
+        most = budget * MAX_CHARACTERS_PER_TOKEN
+        stored = await self._records.output(record, order.stream, order.offset, most)
+        reached_end = order.offset + len(stored.data) >= stored.total_bytes
+        shown = page(stored.data, order.offset, budget, self._tokens, is_last=reached_end)
+        following = shown.offset + shown.size
+        return _about(record, order.stream, stored.total_bytes).model_copy(
+            update={
+                "offset": shown.offset,
+                "text": shown.text,
+                "next_offset": following if following < stored.total_bytes else None,
+            }
+        )
+
+    async def _matches(self, order: GetExecution, record: ExecutionRecord) -> ExecutionPage:
+        stored = await self._records.output(record, order.stream, 0, LARGEST_OUTPUT_BYTES)
+        matches, count = await asyncio.to_thread(matching_lines, stored.data, order.search or "", order.offset)
+        return _about(record, order.stream, stored.total_bytes).model_copy(
+            update={"matches": matches, "match_count": count}
+        )
+
+    def _servers_sentence(self, role: Role) -> str:
+        servers = self._servers_of(role)
+        if not servers:
+            return "\n\nNo MCP server is connected for you now."
+        names = ", ".join(servers[:MAX_LISTED_SERVERS])
+        return f"\n\nServers you may use: {names}{', …' if len(servers) > MAX_LISTED_SERVERS else ''}."
+
+
+def _size(code: str) -> int:
+    try:
+        return len(code.encode())
+    except UnicodeEncodeError as error:
+        raise InvalidArguments("code: it holds a lone surrogate and so is no Unicode text.") from error
+
+
+def _progress(running: RunningExecution) -> str:
+    for stream in (Stream.STDOUT, Stream.STDERR):
+        lines = running.output(stream).decode(errors="replace").rstrip().rsplit("\n", 1)
+        if lines[-1].strip():
+            return lines[-1].strip()[-MAX_PROGRESS_CHARACTERS:]
+    return str(running.state)
+
+
+def _more(result: ExecutionResult) -> list[Content]:
+    images: list[Content] = [
+        types.ImageContent(data=b64encode(image.data).decode(), mime_type=image.mime_type) for image in result.images
+    ]
+    sizes = {Stream.STDOUT: len(result.stdout), Stream.STDERR: len(result.stderr)}
+    return [*images, *(link(result.execution_id, stream, size) for stream, size in sizes.items() if size)]
+
+
+def _about(record: ExecutionRecord, stream: Stream, total_bytes: int) -> ExecutionPage:
+    return ExecutionPage(
+        execution_id=record.id, state=record.state, outcome=record.outcome, stream=stream, total_bytes=total_bytes
+    )

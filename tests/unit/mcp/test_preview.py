@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orchestrator.adapters.tokens import O200kTokenCounter
+from orchestrator.faces.mcp.preview import page, preview
+
+COUNTER = O200kTokenCounter()
+
+
+def tokens(text: str) -> int:
+    return COUNTER.count(json.dumps(text, ensure_ascii=False))
+
+
+def test_what_fits_is_shown_whole():
+    shown = preview(b"one\ntwo\n", 100, COUNTER)
+    assert (shown.text("GAP"), shown.left_out_bytes) == ("one\ntwo\n", 0)
+
+
+def test_long_output_shows_both_ends_within_the_budget():
+    data = b"".join(b"line %d of the output\n" % number for number in range(20_000))
+    shown = preview(data, 1000, COUNTER)
+    assert shown.head.startswith("line 0 of")
+    assert shown.tail.endswith("line 19999 of the output\n")
+    assert tokens(shown.head) + tokens(shown.tail) <= 1000
+    assert tokens(shown.head) + tokens(shown.tail) > 800
+    assert shown.head_bytes + shown.left_out_bytes + shown.tail_bytes == len(data)
+
+
+def test_long_output_is_cut_between_lines():
+    data = b"".join(b"line %d\n" % number for number in range(20_000))
+    shown = preview(data, 1000, COUNTER)
+    assert shown.head.endswith("\n")
+    assert shown.tail.startswith("line ")
+
+
+def test_one_endless_line_is_cut_all_the_same():
+    shown = preview(b"abc " * 100_000, 500, COUNTER)
+    assert 0 < tokens(shown.head) <= 300
+    assert 0 < tokens(shown.tail) <= 200
+
+
+@pytest.mark.parametrize("data", [b"\xff" * 50_000, "é".encode() * 50_000, "𝄞".encode() * 20_000, b'"\n' * 50_000])
+def test_awkward_bytes_stay_within_the_budget_and_are_all_accounted_for(data):
+    shown = preview(data, 500, COUNTER)
+    assert tokens(shown.head) + tokens(shown.tail) <= 500
+    assert shown.head_bytes > 0
+    assert shown.left_out_bytes > 0
+    assert data[: shown.head_bytes].decode(errors="replace") == shown.head
+    assert data[len(data) - shown.tail_bytes :].decode(errors="replace") == shown.tail
+
+
+@given(data=st.binary(max_size=2000), step=st.integers(min_value=8, max_value=400))
+def test_pages_put_together_are_the_whole_output(data, step):
+    offset, shown = 0, []
+    while offset < len(data):
+        piece = data[offset : offset + step]
+        read = page(piece, offset, 1000, COUNTER, is_last=offset + step >= len(data))
+        shown.append(data[read.offset : read.offset + read.size])
+        following = read.offset + read.size
+        assert following > offset
+        offset = following
+    # Stray continuation bytes at a page's start belong to no character and may be passed over.
+    assert len(b"".join(shown)) <= len(data)
+    if _is_text(data):
+        assert b"".join(shown) == data
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def test_a_character_on_the_edge_of_two_pages_is_shown_once():
+    data = "aé".encode()
+    first = page(data[:2], 0, 100, COUNTER, is_last=False)
+    second = page(data[1:], 1, 100, COUNTER, is_last=True)
+    assert (first.text, first.size) == ("a", 1)
+    assert second.text == "é"
+
+
+def test_a_page_that_begins_within_a_character_begins_with_the_next():
+    data = "éa".encode()
+    read = page(data[1:], 1, 100, COUNTER, is_last=True)
+    assert (read.text, read.offset) == ("a", 2)
