@@ -11,8 +11,12 @@ from tests.support.api import Api
 from tests.support.engine import containers_of, engine_is_there
 from tests.support.installation import Installation
 
-
-STARTS_PROCESSES = ("tests/unit/runner/", "tests/unit/wrappers/", "tests/unit/setup/", "tests/unit/upstreams/test_stdio")
+STARTS_PROCESSES = (
+    "tests/unit/runner/",
+    "tests/unit/wrappers/",
+    "tests/unit/setup/",
+    "tests/unit/upstreams/test_stdio",
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

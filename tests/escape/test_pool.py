@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+from contextlib import asynccontextmanager
+from itertools import cycle, islice
 
 import pytest
 
@@ -12,6 +14,7 @@ from tests.support.engine_proxy import EngineProxy
 from tests.support.installation import Installation
 from tests.support.metrics import gauges
 from tests.support.programs import PRELUDE, held, probe
+from tests.support.upstream_server import ScriptedProxy, serving
 
 ALTERNATING_CALLS = 200
 AT_ONCE = 4
@@ -139,12 +142,12 @@ for _ in range(150):
     except BlockingIOError: pass
     kept.append(client)
 body = b'{"query": "x"}'
-request = (f"POST /search HTTP/1.1\\\\r\\\\nHost: x\\\\r\\\\nAuthorization: Bearer {os.environ['CODE_EXECUTOR_GRANT']}\\\\r\\\\n"
-           f"Content-Length: {len(body)}\\\\r\\\\n\\\\r\\\\n").encode() + body
+request = (f"POST /search HTTP/1.1\\r\\nHost: x\\r\\nAuthorization: Bearer {os.environ['CODE_EXECUTOR_GRANT']}\\r\\n"
+           f"Content-Length: {len(body)}\\r\\n\\r\\n").encode() + body
 for client in kept:
     try: client.send(request)
     except OSError: pass
-""".replace("\\\\\\\\", "\\\\")
+"""
     look = """
 import http.client
 client = http.client.HTTPConnection("127.0.0.1", 9092, timeout=20)
@@ -315,15 +318,34 @@ tell([left, len(processes), os.environ["CODE_EXECUTOR_GRANT"], sorted(os.listdir
 
 
 @pytest.mark.timeout(900)
-async def test_alternating_calls_of_two_roles_never_meet(api, developer):
+async def test_alternating_calls_of_two_roles_never_meet(tmp_path):
     """Each call sees a clean sandbox, its own grant and what its own role may see."""
-    answers = await alternate({"admin": api, "developer": developer}, ALTERNATING_CALLS)
+    async with two_roles(tmp_path) as callers:
+        answers = await alternate(callers, ALTERNATING_CALLS)
     assert len(answers) == ALTERNATING_CALLS
     assert_no_bleed(answers)
 
 
+@asynccontextmanager
+async def two_roles(directory):
+    """Two servers, one of which the developer may not see, so that each role has warm sandboxes of its own."""
+    proxy = ScriptedProxy("postgres", "secret")
+    async with serving(proxy.app()) as url:
+        servers = {name: {"url": f"{url}/{name}/mcp"} for name in proxy.tools}
+        (directory / "servers.json").write_text(json.dumps({"mcpServers": servers}))
+        place = Installation.create(directory, servers_file=directory / "servers.json")
+        async with place.run() as admin, admin.as_caller(place.keys["developer"]) as developer:
+            await eventually(lambda: _both_listed(admin), seconds=30)
+            yield {"admin": admin, "developer": developer}
+
+
+async def _both_listed(api):
+    by_server = (await api.get("/health"))[1]["toolsByServer"]
+    return {name for name, tools in by_server.items() if tools} >= {"postgres", "secret"}
+
+
 async def alternate(callers, count):
-    order = [name for _, name in zip(range(count), _cycle(callers), strict=False)]
+    order = list(islice(cycle(callers), count))
     turns = asyncio.Semaphore(AT_ONCE)
 
     async def one(name):
@@ -335,14 +357,10 @@ async def alternate(callers, count):
     return await asyncio.gather(*(one(name) for name in order))
 
 
-def _cycle(names):
-    while True:
-        yield from names
-
-
 def assert_no_bleed(answers):
     assert [told for _, told in answers if told[0] or told[1] != 2] == []
     assert len({told[2] for _, told in answers}) == len(answers)
     assert [name for name, told in answers if told[4] != name] == []
-    for role in {name for name, _ in answers}:
-        assert len({json.dumps(told[3]) for name, told in answers if name == role}) == 1
+    assert {"secret" in told[3] for name, told in answers if name == "admin"} == {True}
+    assert {"secret" in told[3] for name, told in answers if name == "developer"} == {False}
+    assert {"postgres" in told[3] for _, told in answers} == {True}

@@ -36,7 +36,7 @@ def _load_client_library() -> None:
     try:
         for module in _CLIENT_LIBRARY:
             __import__(module)
-    except Exception:  # noqa: BLE001, S110 - the program that needs it will see the error itself
+    except Exception:  # noqa: S110 - the program that needs it will see the error itself
         pass
     finally:
         del sys.path[0]
