@@ -155,11 +155,11 @@ def findings(root):
         folders[:] = [name for name in folders if os.path.join(folder, name) not in ("/proc", "/sys", "/dev")]
         for name in names:
             path = os.path.join(folder, name)
-            if os.path.islink(path) or not os.path.isfile(path) or os.path.getsize(path) > 8 << 20:
+            if os.path.islink(path) or not os.path.isfile(path) or not os.access(path, os.R_OK):
                 continue
             seen += 1
             with open(path, "rb") as file:
-                text = file.read()
+                text = file.read(8 << 20)
             found += [f"{path}: {kind}" for kind, pattern in patterns.items() if re.search(pattern, text)]
             found += [f"{path}: a key of this installation" for key in keys if key in text]
     return seen, found
@@ -185,7 +185,7 @@ tell([seen, found, environment, len(findings("/tmp")[1])])
 
 
 async def test_the_environment_is_small_and_known(api):
-    known = {"PATH", "LANG", "HOME", "HOSTNAME", "CODE_EXECUTOR_GATEWAY", "CODE_EXECUTOR_GRANT", "TZ", "PYTHONUTF8"}
+    known = {"PATH", "LANG", "HOME", "HOSTNAME", "TMPDIR", "CODE_EXECUTOR_GATEWAY", "CODE_EXECUTOR_GRANT", "TZ", "PYTHONUTF8"}
     assert set(await probe(api, "tell(list(os.environ))")) - known == set()
 
 
