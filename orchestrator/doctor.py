@@ -8,6 +8,7 @@ import shutil
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 import aiohttp
 
@@ -16,6 +17,7 @@ from orchestrator.adapters.access_files import RolesFileInvalid, read_book
 from orchestrator.adapters.docker_engine import DockerEngine
 from orchestrator.daemon import build_engine
 from orchestrator.domain.errors import OrchestratorError
+from orchestrator.domain.upstream import UpstreamState
 from orchestrator.settings import Settings
 
 LEAST_API_VERSION = (1, 41)
@@ -50,7 +52,7 @@ def _warning(check: str, detail: str, fix: str) -> Finding:
 
 async def examine(settings: Settings) -> list[Finding]:
     findings = [finding async for finding in _engine_findings(settings)]
-    findings.append(await _port(settings))
+    findings += await _daemon(settings)
     findings += [_seccomp(settings), _roles(settings), *_key_files(settings), _disk(settings)]
     return findings
 
@@ -123,22 +125,34 @@ async def _network(engine: DockerEngine, settings: Settings) -> Finding:
     return _ok("network", f"{settings.network} ({state})")
 
 
-async def _port(settings: Settings) -> Finding:
-    where = f"{settings.url}/livez"
+async def _daemon(settings: Settings) -> list[Finding]:
     try:
-        async with (
-            aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=3)) as session,
-            session.get(where) as response,
-        ):
-            ours = (await response.json(content_type=None)) == {"status": "alive"}
+        health = await _health(settings)
     except (TimeoutError, aiohttp.ClientConnectorError):
-        return _warning("daemon", f"nothing answers at {settings.url}", "Start it with 'make up'.")
-    except (aiohttp.ClientError, ValueError):
-        ours = False
-    if ours:
-        return _ok("daemon", f"answers at {settings.url}")
-    fix = "Stop the other program, or publish another port with CODE_EXECUTOR_PUBLISH."
-    return _failed("daemon", f"something else answers at {settings.url}", fix)
+        return [_warning("daemon", f"nothing answers at {settings.url}", "Start it with 'make up'.")]
+    except (aiohttp.ClientError, ValueError, TypeError):
+        health = {}
+    if "upstreams" not in health:
+        fix = "Stop the other program, or publish another port with CODE_EXECUTOR_PUBLISH."
+        return [_failed("daemon", f"something else answers at {settings.url}", fix)]
+    servers = [_server(name, state) for name, state in health["upstreams"].items()]
+    return [_ok("daemon", f"answers at {settings.url}, {health['status']}"), *servers]
+
+
+async def _health(settings: Settings) -> dict[str, Any]:
+    async with (
+        aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=3)) as session,
+        session.get(f"{settings.url}/health") as response,
+    ):
+        health: dict[str, Any] = await response.json(content_type=None)
+        return health
+
+
+def _server(name: str, state: str) -> Finding:
+    if state == UpstreamState.CONNECTED:
+        return _ok(f"server {name}", state)
+    fix = "The daemon goes on trying; look at the server itself, or correct its entry in servers.json."
+    return _warning(f"server {name}", state, fix)
 
 
 def _seccomp(settings: Settings) -> Finding:

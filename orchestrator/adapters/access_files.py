@@ -33,11 +33,19 @@ class ToolRules(BaseModel):
     deny: list[ToolPattern] = Field(default_factory=list)
 
 
+class RoleLimits(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    timeout_seconds: float | None = Field(None, alias="timeoutSeconds", gt=0, le=300)
+    max_tool_calls: int | None = Field(None, alias="maxToolCalls", ge=0)
+
+
 class RoleEntry(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     servers: list[ServerName]
     tools: ToolRules = Field(default_factory=ToolRules)
+    limits: RoleLimits = Field(default_factory=RoleLimits)
     sees_all_executions: bool = Field(False, alias="seesAllExecutions")
     chat_rooms: list[Room] = Field(default_factory=list, alias="chatRooms")
     keys: list[Name] = Field(default_factory=list)
@@ -105,6 +113,8 @@ def _role(name: str, entry: RoleEntry) -> Role:
         allowed_tools=tuple(entry.tools.allow),
         denied_tools=tuple(entry.tools.deny),
         sees_all_executions=entry.sees_all_executions,
+        max_timeout_seconds=entry.limits.timeout_seconds,
+        max_tool_calls=entry.limits.max_tool_calls,
         chat_rooms=frozenset(entry.chat_rooms),
     )
 

@@ -26,6 +26,8 @@ class Role:
     allowed_tools: tuple[str, ...] = ()
     denied_tools: tuple[str, ...] = ()
     sees_all_executions: bool = False
+    max_timeout_seconds: float | None = None
+    max_tool_calls: int | None = None
     chat_rooms: frozenset[str] = frozenset()
 
     def decide(self, server: str, tool: str) -> Decision:
@@ -64,10 +66,11 @@ class Role:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The authenticated client: the name of its key, never the key."""
+    """The authenticated client: the name and the hash of its key, never the key."""
 
     key_name: str
     role: Role
+    key_sha256: str = ""
 
     def may_see(self, owner_key_name: str) -> bool:
         return self.role.sees_all_executions or owner_key_name == self.key_name
@@ -91,6 +94,11 @@ class AccessBook:
     role_of_key: Mapping[str, str]
     key_hashes: tuple[KeyHash, ...]
 
+    @property
+    def live_keys(self) -> frozenset[tuple[str, str]]:
+        """Name and hash: a key that was rotated keeps its name but is another key."""
+        return frozenset((known.key_name, known.sha256_hex) for known in self.key_hashes)
+
     def identify(self, presented_key: str) -> Caller | None:
         presented = hash_key(presented_key)
         found: str | None = None
@@ -100,4 +108,4 @@ class AccessBook:
         role_name = self.role_of_key.get(found) if found is not None else None
         if found is None or role_name is None:
             return None
-        return Caller(found, self.roles[role_name])
+        return Caller(found, self.roles[role_name], presented)

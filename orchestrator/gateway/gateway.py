@@ -121,8 +121,7 @@ class Gateway:
         return self._grants.issue(caller, execution_id, slot_id, notify)
 
     def drop_grants_of_lost_keys(self) -> None:
-        known = frozenset(known.key_name for known in self._access.book.key_hashes)
-        if lost := self._grants.revoke_unless(known):
+        if lost := self._grants.revoke_unless(self._access.book.live_keys):
             log.warning("grants.revoked", executions=lost)
 
     async def shut_down(self) -> None:

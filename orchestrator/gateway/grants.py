@@ -49,8 +49,10 @@ class Grant:
             raise
 
     def count_call(self) -> None:
-        if len(self.ledger) > self._limits.max_calls:
-            raise LimitExceeded(f"An execution may make {self._limits.max_calls} tool calls.")
+        of_role = self.caller.role.max_tool_calls
+        most = self._limits.max_calls if of_role is None else min(of_role, self._limits.max_calls)
+        if len(self.ledger) > most:
+            raise LimitExceeded(f"An execution may make {most} tool calls.")
 
     def count_bytes(self, size: int) -> None:
         self._bytes_left -= size
@@ -91,10 +93,10 @@ class Grants:
             raise GrantInvalid("The grant is not valid in this sandbox.")
         return grant
 
-    def revoke_unless(self, still_known: frozenset[str]) -> int:
-        """Ends the grants of callers whose keys were taken away."""
+    def revoke_unless(self, live_keys: frozenset[tuple[str, str]]) -> int:
+        """Ends the grants of callers whose keys were taken away or rotated."""
         held = (grant for grant in self._by_slot.values() if not grant.revoked)
-        lost = [grant for grant in held if grant.caller.key_name not in still_known]
+        lost = [grant for grant in held if (grant.caller.key_name, grant.caller.key_sha256) not in live_keys]
         for grant in lost:
             grant.revoke()
         return len(lost)

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 import structlog
 
-from orchestrator.domain.access import Caller
+from orchestrator.domain.access import Caller, Role
 from orchestrator.domain.errors import (
     AlreadyFinished,
     IdempotencyMismatch,
@@ -102,6 +102,7 @@ class Executor:
         execution_id: str,
         idempotency_key: str | None = None,
     ) -> RunningExecution:
+        limits = _within_role(limits, caller.role)
         execution = Execution(execution_id, caller, language, code, limits, time.time(), idempotency_key)
         if idempotency_key is None:
             return await self._start(execution)
@@ -248,6 +249,12 @@ class Executor:
     def _own(self, task: asyncio.Task[None]) -> None:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def _within_role(limits: Limits, role: Role) -> Limits:
+    if role.max_timeout_seconds is None:
+        return limits
+    return replace(limits, timeout_seconds=min(limits.timeout_seconds, role.max_timeout_seconds))
 
 
 def _recorded_result(record: ExecutionRecord, recorded: RunningExecution) -> ExecutionResult:

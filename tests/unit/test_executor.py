@@ -2,6 +2,7 @@ import asyncio
 
 import pytest
 
+from orchestrator.domain.access import Caller, Role
 from orchestrator.domain.errors import (
     AlreadyFinished,
     EngineUnavailable,
@@ -271,3 +272,9 @@ async def test_a_daemon_that_is_not_ready_refuses_at_once_and_recovers(service):
     service.engine.fault = None
     await service.readiness.check()
     assert (await service.run(HELLO)).outcome is Outcome.COMPLETED
+
+
+async def test_a_role_may_have_a_shorter_time_than_the_others(service):
+    hurried = Caller("hurried", Role("hurried", frozenset(), max_timeout_seconds=0.05))
+    result = await service.run(FOREVER, caller=hurried, timeout_seconds=60)
+    assert (result.outcome, result.limits.timeout_seconds) == (Outcome.TIMED_OUT, 0.05)
