@@ -255,6 +255,7 @@ async def _listening(api: Api, mcp: McpFace, settings: Settings) -> AsyncIterato
     runner = web.AppRunner(
         build_app(api, mcp.handle),
         access_log=None,
+        auto_decompress=False,
         handler_cancellation=True,
         shutdown_timeout=1.0,
         keepalive_timeout=75,

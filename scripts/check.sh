@@ -18,6 +18,7 @@ check mypy --strict orchestrator
 check mypy --strict runner-image/runner
 check mypy --strict runner-image/servers
 check mypy --strict scripts/settings_table.py
+check mypy --strict bench
 check mypy --strict scripts/image/pick_packages.py
 check mypy --strict scripts/stack/stack.py
 check mypy --strict scripts/stack/proxy/start.py

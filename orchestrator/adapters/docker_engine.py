@@ -90,9 +90,7 @@ class DockerEngine:
     async def list_owned(self) -> Sequence[OwnedContainer]:
         label = f"{lockdown.LABEL_OWNER}={self._identity.owner}"
         found = await self._call(lambda api: api.containers(all=True, filters={"label": label}))
-        return [
-            self._owned(item["Id"], item["Labels"]) for item in found if item["Labels"].get(lockdown.LABEL) in KINDS
-        ]
+        return [self._owned(item) for item in found if item["Labels"].get(lockdown.LABEL) in KINDS]
 
     @_when_unreachable
     async def remove(self, container_id: str) -> None:
@@ -232,13 +230,21 @@ class DockerEngine:
             )
         )
 
-    def _owned(self, container_id: str, labels: Mapping[str, str]) -> OwnedContainer:
+    def _owned(self, item: Mapping[str, Any]) -> OwnedContainer:
+        labels = item["Labels"]
         return OwnedContainer(
-            id=container_id,
+            id=item["Id"],
             kind=Kind(labels[lockdown.LABEL]),
             of_this_epoch=labels.get(lockdown.LABEL_EPOCH) == self._identity.epoch,
             deadline=float(labels.get(lockdown.LABEL_DEADLINE, 0)),
+            tampered=self._is_tampered(item),
         )
+
+    def _is_tampered(self, item: Mapping[str, Any]) -> bool:
+        """Whoever has the socket can change a container after it was verified: another network is a way out."""
+        networks = set((item.get("NetworkSettings") or {}).get("Networks") or {})
+        allowed = {self._policy.network} if item["Labels"][lockdown.LABEL] == Kind.SLOT else set()
+        return bool(networks - allowed)
 
     async def _call(self, use: Callable[[docker.APIClient], R]) -> R:
         loop = asyncio.get_running_loop()

@@ -38,6 +38,7 @@ class OwnedContainer:
     kind: Kind
     of_this_epoch: bool
     deadline: float
+    tampered: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,8 @@ class HostCheck:
 
 def _hostname(url: str) -> str | None:
     try:
-        return urlsplit(url).hostname
+        parts = urlsplit(url)
+        return None if "@" in parts.netloc else parts.hostname
     except ValueError:
         return None
 

@@ -114,7 +114,7 @@ class Gateway:
     def accept(self, slot_id: str) -> asyncio.Protocol:
         """A protocol for one connection that the slot relays."""
         if self._server is None:
-            self._server = web.Server(self._respond, access_log=None, keepalive_timeout=600)
+            self._server = web.Server(self._respond, access_log=None, auto_decompress=False, keepalive_timeout=600)
         return self._server()
 
     def open(self, caller: Caller, execution_id: str, slot_id: str, notify: Notify) -> Grant:

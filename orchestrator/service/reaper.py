@@ -36,6 +36,8 @@ class Reaper:
         return removed
 
     def _is_orphan(self, container: OwnedContainer) -> bool:
+        if container.tampered:
+            return True  # ours or not: the pool replaces what dies
         if container.id in self._owned_ids():
             return False
         if not container.of_this_epoch:

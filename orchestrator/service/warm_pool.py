@@ -23,6 +23,7 @@ log = structlog.get_logger()
 
 DEMAND_WINDOW_SECONDS = 10.0
 LOOK_EVERY_SECONDS = 0.5
+LET_PROGRAMS_RUN_SECONDS = 0.1
 REFILLS_AT_ONCE = 2
 LONGEST_BACKOFF_SECONDS = 5.0
 NOT_YET_KNOWN = "warm"
@@ -69,6 +70,9 @@ class WarmPool:
         self._idle: dict[Recipe, deque[WarmSandbox]] = {}
         self._demand: dict[Recipe, Demand] = {}
         self._wanted = asyncio.Event()
+        self._leased = 0
+        self._nothing_leased = asyncio.Event()
+        self._nothing_leased.set()
         self._failures = 0
         self._closed = False
 
@@ -81,15 +85,17 @@ class WarmPool:
         self._demand.setdefault(recipe, Demand()).note()
         self._wanted.set()
         lease = self._take(recipe) or await self._sandboxes.start(self._spec(recipe, files, execution_id))
+        self._count_leases(+1)
         try:
             yield lease
         finally:
+            self._count_leases(-1)
             self._sandboxes.destroy(lease)
 
     async def tend(self) -> None:
         """One round of keeping the pool filled: at once when somebody took a sandbox, else now and then."""
         await self._until_wanted()
-        await self._sandboxes.until_no_start_is_under_way()  # an execution that waits for a sandbox comes first
+        await self._until_executions_had_their_turn()
         await self.refill_once()
 
     async def refill_once(self) -> None:
@@ -99,6 +105,20 @@ class WarmPool:
         missing = self._missing(wanted)
         if missing and not self._closed:
             await asyncio.gather(*(self._make(recipe, wanted[recipe]) for recipe in missing))
+
+    async def _until_executions_had_their_turn(self) -> None:
+        """A start takes most of a core: one that an execution waits for comes first, and so does a short program."""
+        await self._sandboxes.until_no_start_is_under_way()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LET_PROGRAMS_RUN_SECONDS):
+                await self._nothing_leased.wait()
+
+    def _count_leases(self, change: int) -> None:
+        self._leased += change
+        if self._leased:
+            self._nothing_leased.clear()
+        else:
+            self._nothing_leased.set()
 
     async def _until_wanted(self) -> None:
         await asyncio.sleep(min(LONGEST_BACKOFF_SECONDS, 2.0**self._failures) if self._failures else 0)

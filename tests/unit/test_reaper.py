@@ -40,3 +40,9 @@ async def test_one_that_cannot_be_removed_does_not_stop_the_others():
     assert await reaper(engine).remove_orphans() == 0
     engine.removal_fault = None
     assert await reaper(engine).remove_orphans() == 2
+
+
+async def test_one_that_was_tampered_with_is_removed_even_if_it_is_owned():
+    engine = FakeEngine()
+    engine.orphans = [OwnedContainer("mine", Kind.SLOT, of_this_epoch=True, deadline=0, tampered=True)]
+    assert await reaper(engine, owned={"mine"}).remove_orphans() == 1

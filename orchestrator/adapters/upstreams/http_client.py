@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
@@ -20,6 +21,7 @@ EVENT_STREAM = "text/event-stream"
 _CONNECT_SECONDS = 10.0
 # Shorter than the 5 s of uvicorn and Node: a server that closes an idle connection as we write costs us a call.
 _KEEP_ALIVE_SECONDS = 4.0
+_LARGE_BODY_BYTES = 1024 * 1024
 _MAX_REDIRECTS = 3
 _ABSORBED_BYTES = 4096
 _REDIRECTS = {301, 302, 307, 308}
@@ -37,6 +39,11 @@ def http_client() -> aiohttp.ClientSession:
     )
 
 
+def _payload(body: bytes | None) -> bytes | io.BytesIO | None:
+    # The client sends bytes in one go, which for large ones would hold up the event loop.
+    return io.BytesIO(body) if body is not None and len(body) > _LARGE_BODY_BYTES else body
+
+
 class Address:
     """Where a server's messages go; remembers where it was sent on to."""
 
@@ -51,7 +58,7 @@ class Address:
         try:
             for _ in range(_MAX_REDIRECTS + 1):
                 async with self._http.request(
-                    method, self.url, data=body, headers=headers, allow_redirects=False
+                    method, self.url, data=_payload(body), headers=headers, allow_redirects=False
                 ) as response:
                     if response.status not in _REDIRECTS:
                         yield response

@@ -1,0 +1,192 @@
+"""Kills the daemon at random moments under load and looks at what is left: `python -m bench.chaos --rounds 200`.
+
+After each kill no sandbox may run 15 s later, though the daemon stays away; after the next start nothing of the killed
+one may be left 10 s later, in any state, and the journal must tell what became of every execution.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+from tests.support.api import Api
+from tests.support.engine import LABEL, containers_of
+
+from bench.progress import say
+from bench.stats import percentile
+from bench.victim import Victim
+
+CALLERS = 6
+LONGEST_BEFORE_THE_KILL_SECONDS = 3.0
+QUIET_WITHIN_SECONDS = 15.0
+CLEAN_WITHIN_SECONDS = 10.0
+LOOK_SECONDS = 0.05
+PROGRAMS = (
+    ("print('hello')", "python"),
+    ("console.log('hello')", "typescript"),
+    ("import time\nprint('begun', flush=True)\ntime.sleep(60)", "python"),
+    ("print('busy', flush=True)\nwhile True: pass", "python"),
+    ("console.log('begun'); setTimeout(() => {}, 60_000);", "typescript"),
+    ("while True: print('x' * 1000)", "python"),
+)
+
+
+@dataclass
+class Sent:
+    """An execution that the daemon acknowledged, and its result if that still came."""
+
+    execution_id: str
+    result: Any = None
+
+
+@dataclass
+class ChaosReport:
+    rounds: int = 0
+    executions: int = 0
+    interrupted: int = 0
+    still_running: list[str] = field(default_factory=list)
+    still_there: list[str] = field(default_factory=list)
+    untruthful: list[str] = field(default_factory=list)
+    quiet_seconds: list[float] = field(default_factory=list)
+    clean_seconds: list[float] = field(default_factory=list)
+
+    @property
+    def orphans(self) -> int:
+        return len(self.still_running) + len(self.still_there)
+
+    @property
+    def passed(self) -> bool:
+        return not (self.orphans or self.untruthful)
+
+
+async def chaos(rounds: int, seed: int = 0) -> ChaosReport:
+    report, draw = ChaosReport(), random.Random(seed)
+    with tempfile.TemporaryDirectory(prefix="chaos-") as directory:
+        async with Victim.in_directory(Path(directory), max_running=4, max_running_per_caller=4) as victim:
+            for number in range(rounds):
+                await _round(victim, draw, report)
+                report.rounds += 1
+                say(
+                    f"  round {number + 1}: quiet after {report.quiet_seconds[-1]:.1f} s, "
+                    f"clean after {report.clean_seconds[-1]:.1f} s, orphans {report.orphans}"
+                )
+    return report
+
+
+async def _round(victim: Victim, draw: random.Random, report: ChaosReport) -> None:
+    async with victim.started() as api:
+        sent = await _kill_under_load(victim, api, draw)
+    killed_at = time.time()
+    epochs = {container.labels[f"{LABEL}.epoch"] for container in containers_of(victim.owner)}
+    report.quiet_seconds.append(await _seconds_until(lambda: not _running(victim.owner), QUIET_WITHIN_SECONDS))
+    report.still_running += _running(victim.owner)
+    async with victim.started() as api:
+        gone = await _seconds_until(lambda: not _of_epochs(victim.owner, epochs), CLEAN_WITHIN_SECONDS)
+        report.clean_seconds.append(gone)
+        report.still_there += _of_epochs(victim.owner, epochs)
+        report.untruthful += await _untruthful(api, sent, killed_at)
+        report.interrupted += await _interrupted(api, sent)
+    report.executions += len(sent)
+    await victim.stop()
+
+
+async def _kill_under_load(victim: Victim, api: Api, draw: random.Random) -> list[Sent]:
+    sent: list[Sent] = []
+    callers = [asyncio.create_task(_call(api, draw, sent)) for _ in range(CALLERS)]
+    await asyncio.sleep(draw.uniform(0, LONGEST_BEFORE_THE_KILL_SECONDS))
+    await asyncio.to_thread(victim.kill)
+    await asyncio.gather(*callers)
+    return sent
+
+
+async def _call(api: Api, draw: random.Random, sent: list[Sent]) -> None:
+    """One execution after another, until the daemon is gone."""
+    while True:
+        code, language = draw.choice(PROGRAMS)
+        try:
+            async with aclosing(api.stream(code, language, 120)) as events:
+                async for name, fields in events:
+                    if name == "started":
+                        sent.append(mine := Sent(fields["executionId"]))
+                    elif name == "result":
+                        mine.result = fields
+        except (aiohttp.ClientError, ConnectionError, AssertionError):
+            return
+        if not sent or sent[-1].result is None:
+            return  # the stream ended without a result: the daemon is gone
+
+
+async def _seconds_until(condition: Callable[[], bool], limit: float) -> float:
+    began = time.monotonic()
+    while not condition() and time.monotonic() - began < limit:
+        await asyncio.sleep(LOOK_SECONDS)
+    return time.monotonic() - began
+
+
+def _running(owner: str) -> list[str]:
+    return [str(container.id) for container in containers_of(owner) if container.status in ("running", "paused")]
+
+
+def _of_epochs(owner: str, epochs: set[str]) -> list[str]:
+    return [str(each.id) for each in containers_of(owner) if each.labels.get(f"{LABEL}.epoch") in epochs]
+
+
+async def _untruthful(api: Api, sent: list[Sent], killed_at: float) -> list[str]:
+    wrong = [f"{each.execution_id}: {told}" for each in sent if (told := await _lie_about(api, each, killed_at))]
+    _, listing = await api.get("/executions?limit=500")
+    open_ones = [each for each in listing["executions"] if each["state"] in ("queued", "running")]
+    return wrong + [f"{each['executionId']}: still {each['state']}" for each in open_ones]
+
+
+async def _lie_about(api: Api, sent: Sent, killed_at: float) -> str | None:
+    """What the journal says wrongly of an execution, if anything."""
+    status, record = await api.get(f"/executions/{sent.execution_id}")
+    if status != 200:
+        return f"the journal answers {status}"
+    if sent.result is not None:
+        same = (record["state"], record["outcome"]) == ("finished", sent.result["outcome"])
+        return None if same else f"was {sent.result['outcome']}, is told as {record['state']} {record['outcome']}"
+    if record["state"] == "finished":  # its end was written, but not yet sent
+        early = datetime.fromisoformat(record["finishedAt"]).timestamp() <= killed_at
+        return None if early else "is told as finished after the kill"
+    return None if record["state"] == "interrupted" else f"is told as {record['state']}"
+
+
+async def _interrupted(api: Api, sent: list[Sent]) -> int:
+    records = [(await api.get(f"/executions/{each.execution_id}"))[1] for each in sent]
+    return sum(record["state"] == "interrupted" for record in records)
+
+
+def summary(report: ChaosReport) -> str:
+    return (
+        f"{report.rounds} kills, {report.executions} executions, {report.interrupted} interrupted: "
+        f"{report.orphans} orphans, {len(report.untruthful)} untruthful records; quiet after p50 "
+        f"{percentile(report.quiet_seconds, 0.5):.1f} s, at most {max(report.quiet_seconds):.1f} s; "
+        f"clean after a restart within {max(report.clean_seconds):.1f} s"
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench.chaos", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    options = parser.parse_args()
+    say(f"{options.rounds} rounds, seed {options.seed}")
+    report = asyncio.run(chaos(options.rounds, options.seed))
+    print(summary(report), *report.untruthful, sep="\n")
+    return 0 if report.passed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,161 @@
+"""A daemon of its own, as a process of its own: `python -m orchestrator serve` with keys, roles and data apart."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.client import Client
+from bench.engine import LABEL, Engine
+from bench.paths import MEMORY_SERVER, NODE, ROOT, RUNNER_IMAGE
+from orchestrator import keys
+from orchestrator.settings import PREFIX
+
+START_SECONDS = 30.0
+SETTLE_SECONDS = 60.0
+STOP_SECONDS = 60.0
+LOOK_SECONDS = 0.02
+ROLES = {"roles": {"admin": {"servers": ["*"], "seesAllExecutions": True, "keys": ["code-executor-admin"]}}}
+# One caller makes all the load here, so the limits that share a daemon fairly between callers are out of the way.
+ONE_CALLER = {"max_running_per_caller": 8, "max_waiting": 1000, "max_waiting_per_caller": 1000}
+WARM_MEMORY_BYTES = 2 * 1024**3
+
+
+@dataclass
+class Daemon:
+    port: int
+    key: str
+    owner: str
+    pid: int
+    warm: int
+    _client: Client
+
+    def client(self) -> Client:
+        return Client(self.port, self.key)
+
+    def settle(self) -> None:
+        """Returns when what was used is destroyed and the pool is full again."""
+        give_up = time.monotonic() + SETTLE_SECONDS
+        while self._state() != (0, 0, self.warm, self.warm):
+            if time.monotonic() > give_up:
+                raise TimeoutError(f"the daemon did not settle: running, waiting, warm, alive = {self._state()}")
+            time.sleep(LOOK_SECONDS)
+
+    def _state(self) -> tuple[float, ...]:
+        names = ("running", "waiting", "warm", "sandboxes")
+        return self._client.gauge(*(f"code_executor_{name}" for name in names))
+
+
+@contextmanager
+def installation(engine: Engine, *, pool: int, tools: bool = False) -> Iterator[Daemon]:
+    """`pool` warm sandboxes of each language, always; 0 makes every start a cold one."""
+    with tempfile.TemporaryDirectory(prefix=f"{LABEL}-") as name:
+        directory, network = Path(name), f"{LABEL}-{secrets.token_hex(4)}"
+        key = _make_keys(directory)
+        _write_servers(directory, tools)
+        log = directory / "daemon.log"
+        process = _serve(_environment(directory, network, pool), log)
+        try:
+            port = _port(process, log)
+            owner = (directory / "data" / "instance-id").read_text().strip()
+            client = Client(port, key)
+            daemon = Daemon(port, key, owner, process.pid, 2 * pool, client)
+            _until_ready(client, tools)
+            daemon.settle()
+            yield daemon
+        finally:
+            _stop(process)
+            if (directory / "data" / "instance-id").exists():
+                owner = (directory / "data" / "instance-id").read_text().strip()
+                engine.remove_installation(owner, network)
+
+
+def _make_keys(directory: Path) -> str:
+    (directory / "roles.json").write_text(json.dumps(ROLES))
+    files = keys.key_files(directory / "roles.json", directory / "secrets")
+    keys.ensure(files)
+    return files[0].read()
+
+
+def _write_servers(directory: Path, tools: bool) -> None:
+    servers = {"memory": memory_server(directory)} if tools else {}
+    (directory / "servers.json").write_text(json.dumps({"mcpServers": servers}))
+
+
+def memory_server(directory: Path) -> dict[str, object]:
+    return {
+        "command": str(NODE),
+        "args": [str(MEMORY_SERVER)],
+        "env": {"MEMORY_FILE_PATH": str(directory / "memory.json")},
+    }
+
+
+def _environment(directory: Path, network: str, pool: int) -> dict[str, str]:
+    chosen = {
+        "port": 0,
+        "data_dir": directory / "data",
+        "roles_file": directory / "roles.json",
+        "secrets_dir": directory / "secrets",
+        "keys_dir": directory / "secrets" / "hashes",
+        "servers_file": directory / "servers.json",
+        "runner_image": RUNNER_IMAGE,
+        "network": network,
+        "warm_floor": pool,
+        "warm_ceiling": pool,
+        "warm_memory_bytes": WARM_MEMORY_BYTES,
+        "shutdown_grace_seconds": 2,
+        "log_format": "json",
+        **ONE_CALLER,
+    }
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
+    return {**inherited, **{f"{PREFIX}{name.upper()}": str(value) for name, value in chosen.items()}}
+
+
+def _serve(environment: dict[str, str], log: Path) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "orchestrator", "serve"]
+    with log.open("wb") as stderr:
+        # In a session of its own: Ctrl-C stops the benchmark, which then stops the daemon in its own order.
+        return subprocess.Popen(command, env=environment, stderr=stderr, cwd=ROOT, start_new_session=True)
+
+
+def _port(process: subprocess.Popen[bytes], log: Path) -> int:
+    give_up = time.monotonic() + START_SECONDS
+    while process.poll() is None and time.monotonic() < give_up:
+        for line in log.read_text().splitlines():
+            if '"daemon.listening"' in line:
+                return int(json.loads(line)["port"])
+        time.sleep(LOOK_SECONDS)
+    raise RuntimeError(f"the daemon did not start: {log.read_text()[-1000:]}")
+
+
+def _until_ready(client: Client, tools: bool) -> None:
+    give_up = time.monotonic() + START_SECONDS
+    while True:
+        try:
+            client.get("/readyz")
+            if not tools or json.loads(client.get("/health"))["totalTools"]:
+                return
+            problem = "its MCP server lists no tools"
+        except Exception as error:
+            problem = str(error)
+        if time.monotonic() > give_up:
+            raise TimeoutError(f"the daemon is not ready: {problem}")
+        time.sleep(5 * LOOK_SECONDS)
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
