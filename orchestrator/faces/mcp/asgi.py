@@ -16,6 +16,8 @@ Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 # For an application that was told that its client is gone.
 GRACE_SECONDS = 5.0
+# What is refused opens no session, whatever the SDK had begun.
+_SESSION = "mcp-session-id"
 # aiohttp writes these itself, as the connection needs them.
 _OF_THE_CONNECTION = frozenset({"connection", "transfer-encoding", "date", "server"})
 
@@ -99,8 +101,9 @@ async def _ended(work: asyncio.Future[None]) -> None:
 
 def _response(start: Message) -> web.StreamResponse:
     response = web.StreamResponse(status=start["status"])
+    refused = start["status"] >= 400
     for name, value in start.get("headers", ()):
         header = name.decode("latin-1")
-        if header.lower() not in _OF_THE_CONNECTION:
+        if header.lower() not in _OF_THE_CONNECTION and not (refused and header.lower() == _SESSION):
             response.headers[header] = value.decode("latin-1")
     return response

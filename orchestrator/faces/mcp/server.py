@@ -21,7 +21,7 @@ from mcp_types import INVALID_PARAMS
 from orchestrator.domain.access import Caller
 from orchestrator.domain.errors import OrchestratorError
 from orchestrator.faces.http.context import CALLER
-from orchestrator.faces.mcp.asgi import Exchange
+from orchestrator.faces.mcp.asgi import Application, Exchange
 from orchestrator.faces.mcp.resources import TEMPLATE, Resources
 from orchestrator.faces.mcp.tool import Call, Tool
 
@@ -40,7 +40,7 @@ the program again."""
 
 CALLER_KEY = "code_executor.caller"
 GONE_KEY = "code_executor.gone"
-MAX_SESSIONS = 2000
+MAX_SESSIONS_OF_A_CALLER = 1000
 LIST_TTL_MS = 30_000
 # Before this, a client does not know links to resources in results.
 FIRST_VERSION_WITH_LINKS = "2025-06-18"
@@ -58,18 +58,36 @@ HINT_OF_CODE = {
 Context = ServerRequestContext[Any, Any]
 
 
+class CallersSessions:
+    def __init__(self, server: Server[Any], max_body_bytes: int) -> None:
+        self._manager = StreamableHTTPSessionManager(
+            server, max_request_body_size=max_body_bytes, max_sessions=MAX_SESSIONS_OF_A_CALLER
+        )
+        self._started = asyncio.Event()
+
+    async def run(self) -> None:
+        async with self._manager.run():
+            self._started.set()
+            await asyncio.Event().wait()
+
+    async def application(self) -> Application:
+        await self._started.wait()
+        return self._manager.asgi_app
+
+
 class McpFace:
     def __init__(self, tools: Iterable[Tool[Any]], resources: Resources, *, version: str, max_body_bytes: int) -> None:
         self._tools = {tool.name: tool for tool in tools}
         self._resources = resources
+        self._server = self._build_server(version)
+        self._max_body_bytes = max_body_bytes
+        self._sessions: dict[str, CallersSessions] = {}
+        self._tasks: asyncio.TaskGroup | None = None
         self._started = asyncio.Event()
-        self._sessions = StreamableHTTPSessionManager(
-            self._server(version), max_request_body_size=max_body_bytes, max_sessions=MAX_SESSIONS
-        )
 
     async def run(self) -> None:
         """Serves for as long as it runs; a task of its own, because sessions must end where they began."""
-        async with self._sessions.run():
+        async with asyncio.TaskGroup() as self._tasks:
             self._started.set()
             await asyncio.Event().wait()
 
@@ -77,12 +95,22 @@ class McpFace:
         await self._started.wait()
         exchange = Exchange(request)
         caller = request[CALLER]
+        sessions = await self._sessions_of(caller)
         # A session belongs to the key that opened it; with another key it is as if it were not there.
         owner = AuthenticatedUser(AccessToken(token="", client_id=caller.key_name, scopes=[]))
         extras = {CALLER_KEY: caller, GONE_KEY: exchange.over, "user": owner}
-        return await exchange.answer_with(self._sessions.asgi_app, **extras)
+        return await exchange.answer_with(sessions, **extras)
 
-    def _server(self, version: str) -> Server[Any]:
+    async def _sessions_of(self, caller: Caller) -> Application:
+        """Each caller has its own, so that one who opens sessions without end keeps nobody else out."""
+        if caller.key_name not in self._sessions:
+            opened = CallersSessions(self._server, self._max_body_bytes)
+            self._sessions[caller.key_name] = opened
+            assert self._tasks is not None  # noqa: S101  (run() has begun: handle() waited for it)
+            self._tasks.create_task(opened.run(), name=f"mcp sessions of {caller.key_name}")
+        return await self._sessions[caller.key_name].application()
+
+    def _build_server(self, version: str) -> Server[Any]:
         hint = CacheHint(ttl_ms=LIST_TTL_MS, scope="private")
         return Server(
             NAME,
