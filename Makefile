@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help up down restart logs status doctor test test-unit check fmt bench image clean rotate-keys venv engine lock stack
+.PHONY: help up down restart logs status doctor test test-unit check fmt bench image clean rotate-keys venv engine lock stack chaos mutation figures
 
 help: ## Show this help
 	@echo "MCP Code Executor: make TARGET"; echo
@@ -44,6 +44,15 @@ fmt: venv ## Format the code and fix what ruff can fix
 
 bench: engine venv image ## Measure, side by side with the alternatives (BENCH="--quick --only latency")
 	@scripts/bench.sh
+
+chaos: engine venv image ## Kill the daemon at random under load and look for orphans (ROUNDS=200)
+	@.venv/bin/python -m bench.chaos --rounds "$(or $(ROUNDS),200)"
+
+mutation: engine venv image ## Take each hardening option away and see whether a test notices (SAMPLE=20: only so many)
+	@.venv/bin/python -m bench.mutation $(if $(SAMPLE),--sample $(SAMPLE))
+
+figures: engine venv image ## Measure every promise and write docs/figures.md; takes an hour (FIGURES="--quick --only chaos")
+	@.venv/bin/python -m bench.figures $(FIGURES)
 
 image: engine venv ## Build both images; skips what has not changed
 	@scripts/images.sh

@@ -13,25 +13,24 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from contextlib import aclosing
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import aiohttp
-from tests.support.api import Api
-from tests.support.engine import LABEL, containers_of
 
 from bench.progress import say
 from bench.stats import percentile
 from bench.victim import Victim
+from tests.support.api import Api, until
+from tests.support.engine import LABEL, containers_of
 
 CALLERS = 6
 LONGEST_BEFORE_THE_KILL_SECONDS = 3.0
 QUIET_WITHIN_SECONDS = 15.0
 CLEAN_WITHIN_SECONDS = 10.0
-LOOK_SECONDS = 0.05
 PROGRAMS = (
     ("print('hello')", "python"),
     ("console.log('hello')", "typescript"),
@@ -74,63 +73,74 @@ async def chaos(rounds: int, seed: int = 0) -> ChaosReport:
     report, draw = ChaosReport(), random.Random(seed)
     with tempfile.TemporaryDirectory(prefix="chaos-") as directory:
         async with Victim.in_directory(Path(directory), max_running=4, max_running_per_caller=4) as victim:
+            await victim.start()
             for number in range(rounds):
                 await _round(victim, draw, report)
                 report.rounds += 1
-                say(
-                    f"  round {number + 1}: quiet after {report.quiet_seconds[-1]:.1f} s, "
-                    f"clean after {report.clean_seconds[-1]:.1f} s, orphans {report.orphans}"
-                )
+                say(f"  kill {number + 1}: {_newest(report)}")
     return report
 
 
+def _newest(report: ChaosReport) -> str:
+    quiet, clean = report.quiet_seconds[-1], report.clean_seconds[-1]
+    return f"quiet after {quiet:.1f} s, clean after {clean:.1f} s, {report.orphans} orphans so far"
+
+
 async def _round(victim: Victim, draw: random.Random, report: ChaosReport) -> None:
-    async with victim.started() as api:
-        sent = await _kill_under_load(victim, api, draw)
-    killed_at = time.time()
-    epochs = {container.labels[f"{LABEL}.epoch"] for container in containers_of(victim.owner)}
-    report.quiet_seconds.append(await _seconds_until(lambda: not _running(victim.owner), QUIET_WITHIN_SECONDS))
-    report.still_running += _running(victim.owner)
-    async with victim.started() as api:
+    async with victim.caller("admin") as api:
+        callers = Callers(api, draw)
+        await asyncio.sleep(draw.uniform(0, LONGEST_BEFORE_THE_KILL_SECONDS))
+        epochs = {container.labels[f"{LABEL}.epoch"] for container in containers_of(victim.owner)}
+        await asyncio.to_thread(victim.kill)
+        killed_at = time.time()
+        report.quiet_seconds.append(await _seconds_until(lambda: not _running(victim.owner), QUIET_WITHIN_SECONDS))
+        report.still_running += _running(victim.owner)
+        sent = await callers.all_sent()
+    await victim.start()
+    async with victim.caller("admin") as api:
         gone = await _seconds_until(lambda: not _of_epochs(victim.owner, epochs), CLEAN_WITHIN_SECONDS)
         report.clean_seconds.append(gone)
         report.still_there += _of_epochs(victim.owner, epochs)
         report.untruthful += await _untruthful(api, sent, killed_at)
         report.interrupted += await _interrupted(api, sent)
     report.executions += len(sent)
-    await victim.stop()
 
 
-async def _kill_under_load(victim: Victim, api: Api, draw: random.Random) -> list[Sent]:
-    sent: list[Sent] = []
-    callers = [asyncio.create_task(_call(api, draw, sent)) for _ in range(CALLERS)]
-    await asyncio.sleep(draw.uniform(0, LONGEST_BEFORE_THE_KILL_SECONDS))
-    await asyncio.to_thread(victim.kill)
-    await asyncio.gather(*callers)
-    return sent
+class Callers:
+    """Several at once, each with one execution after another, until the daemon is gone."""
 
+    def __init__(self, api: Api, draw: random.Random) -> None:
+        self._api = api
+        self._draw = draw
+        self._sent: list[Sent] = []
+        self._tasks = [asyncio.create_task(self._call()) for _ in range(CALLERS)]
 
-async def _call(api: Api, draw: random.Random, sent: list[Sent]) -> None:
-    """One execution after another, until the daemon is gone."""
-    while True:
-        code, language = draw.choice(PROGRAMS)
+    async def all_sent(self) -> list[Sent]:
+        await asyncio.gather(*self._tasks)
+        return self._sent
+
+    async def _call(self) -> None:
+        while await self._is_answered(*self._draw.choice(PROGRAMS)):
+            pass
+
+    async def _is_answered(self, code: str, language: str) -> bool:
+        mine: Sent | None = None
         try:
-            async with aclosing(api.stream(code, language, 120)) as events:
-                async for name, fields in events:
-                    if name == "started":
-                        sent.append(mine := Sent(fields["executionId"]))
-                    elif name == "result":
-                        mine.result = fields
-        except (aiohttp.ClientError, ConnectionError, AssertionError):
-            return
-        if not sent or sent[-1].result is None:
-            return  # the stream ended without a result: the daemon is gone
+            async for name, fields in self._api.stream(code, language, 120):
+                if name == "started":
+                    mine = Sent(fields["executionId"])
+                    self._sent.append(mine)
+                elif name == "result" and mine is not None:
+                    mine.result = fields
+        except (aiohttp.ClientError, ConnectionError):
+            return False
+        return mine is not None and mine.result is not None
 
 
 async def _seconds_until(condition: Callable[[], bool], limit: float) -> float:
     began = time.monotonic()
-    while not condition() and time.monotonic() - began < limit:
-        await asyncio.sleep(LOOK_SECONDS)
+    with suppress(TimeoutError):
+        await until(condition, seconds=limit)
     return time.monotonic() - began
 
 

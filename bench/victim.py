@@ -51,17 +51,15 @@ class Victim:
     def url(self) -> str:
         return f"http://127.0.0.1:{_port(self._log)}"
 
-    @asynccontextmanager
-    async def started(self, role: str = "admin") -> AsyncIterator[Api]:
-        """Ready when entered; it goes on when left."""
+    async def start(self) -> None:
+        """Returns when it is ready."""
         self._starts += 1
         self._process = self._serve()
         await until(lambda: _port(self._log) or self._ended, seconds=START_SECONDS)
         if self._ended:
             raise RuntimeError(f"the daemon did not start: {self._log.read_text()[-1000:]}")
-        async with self.caller(role) as api:
+        async with self.caller("admin") as api:
             await eventually(lambda: _is_ready(api), seconds=START_SECONDS)
-            yield api
 
     def caller(self, role: str) -> Any:
         return Api.connect(self.url, self.installation.keys[role])

@@ -10,6 +10,28 @@ check() {
     "$VENV/bin/$1" "${@:2}" || failed=1
 }
 
+check_if_there() {
+    if [ -x "$VENV/bin/$1" ]; then check "$@"; else say "— $1: not available here"; fi
+}
+
+# Known vulnerabilities of what is pinned; asks the package index, which may not be reachable or may not know of them.
+audit() {
+    local report
+    report=$(mktemp)
+    if ! have pip-audit && [ ! -x "$VENV/bin/pip-audit" ]; then
+        say "— pip-audit: not available here"
+    elif PATH=$VENV/bin:$PATH pip-audit --disable-pip --no-deps -r orchestrator/constraints.txt >"$report" 2>&1; then
+        if grep -q 'could not be audited' "$report"; then say "— pip-audit: not available here"; else say "— pip-audit"; fi
+    elif grep -q 'GHSA-\|PYSEC-\|CVE-' "$report"; then
+        say "— pip-audit"
+        cat "$report"
+        failed=1
+    else
+        say "— pip-audit: not available here"
+    fi
+    rm -f "$report"
+}
+
 shell_scripts() { find scripts .ci -type f -exec grep -lE '^#!.*\b(ba)?sh$|^# shellcheck shell=' {} + | sort; }
 
 check ruff check .
@@ -25,4 +47,7 @@ check mypy --strict scripts/stack/proxy/start.py
 check lint-imports
 mapfile -t scripts < <(shell_scripts)
 check shellcheck --external-sources --source-path=SCRIPTDIR "${scripts[@]}"
+check bandit --quiet --severity-level medium --configfile pyproject.toml --recursive orchestrator runner-image scripts
+check_if_there hadolint --failure-threshold error orchestrator/Dockerfile runner-image/Dockerfile
+audit
 [ "$failed" -eq 0 ] || fail "A check failed; 'make fmt' fixes what is only a matter of format."

@@ -122,8 +122,9 @@ tell([stored, ended])
 
 async def test_the_program_is_given_up_before_the_hosts_own_services(api):
     code = """
-tell([int(read_file("/proc/self/oom_score_adj")), int(read_file("/proc/1/oom_score_adj")),
-      attempt(write_file, "/proc/self/oom_score_adj", "-1000"), attempt(write_file, "/proc/self/oom_score_adj", "1000")])
+own, supervisor = "/proc/self/oom_score_adj", "/proc/1/oom_score_adj"
+tell([int(read_file(own)), int(read_file(supervisor)),
+      attempt(write_file, own, "-1000"), attempt(write_file, own, "1000")])
 """
     own, supervisor, lowered, raised = await probe(api, code)
     assert own >= supervisor >= 500
@@ -141,7 +142,10 @@ os.write(1, f"{len(kept)}\\n".encode())
 async def test_one_programs_watchers_leave_some_for_its_neighbour(api):
     """The kernel counts them per user of the host, and every sandbox has the same user."""
     async with held(api, PRELUDE + HOARD_WATCHERS + UNTIL_ENDED):
-        assert await probe(api, "tell(libc.inotify_init() >= 0 or errno.errorcode[ctypes.get_errno()])") in (True, "EPERM")
+        assert await probe(api, "tell(libc.inotify_init() >= 0 or errno.errorcode[ctypes.get_errno()])") in (
+            True,
+            "EPERM",
+        )
 
 
 HOARD_SIGNALS = """

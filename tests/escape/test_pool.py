@@ -2,8 +2,7 @@
 
 import asyncio
 import json
-from contextlib import asynccontextmanager
-from itertools import cycle, islice
+from pathlib import Path
 
 import pytest
 
@@ -13,21 +12,24 @@ from tests.support.engine import LABEL, engine, sandboxes_of
 from tests.support.engine_proxy import EngineProxy
 from tests.support.installation import Installation
 from tests.support.metrics import gauges
-from tests.support.programs import PRELUDE, held, probe
-from tests.support.upstream_server import ScriptedProxy, serving
+from tests.support.programs import held, probe
+from tests.support.two_roles import alternate, bleed_among, two_roles
 
 ALTERNATING_CALLS = 200
-AT_ONCE = 4
 
 
 # --- markers: one slot, one sandbox after another ---
 
 
 @pytest.fixture(scope="module")
-async def one_by_one(tmp_path_factory):
+def single(tmp_path_factory):
     """No warm sandboxes, so that the next execution gets the slot of the last one."""
-    place = Installation.create(tmp_path_factory.mktemp("one-by-one"), warm_floor=0, warm_ceiling=0)
-    async with place.run() as api:
+    return Installation.create(tmp_path_factory.mktemp("one-by-one"), warm_floor=0, warm_ceiling=0)
+
+
+@pytest.fixture(scope="module")
+async def one_by_one(single):
+    async with single.run() as api:
         yield api
 
 
@@ -65,7 +67,7 @@ MARKERS = {
         "1",
     ),
     "a listening socket": (
-        "kept = socket.create_server(('127.0.0.1', 7010)); os.fork() or os.setsid()",
+        "import signal; kept = socket.create_server(('127.0.0.1', 7010)); os.fork() or (os.setsid(), signal.pause())",
         "found = attempt(connect, '127.0.0.1', 7010) == 'ok'",
         True,
     ),
@@ -75,9 +77,8 @@ MARKERS = {
         True,
     ),
     "a module": (
-        "write_file('/workspace/json.py', 'marker = 1'); write_file('/workspace/sitecustomize.py', 'marker = 1')",
-        "import importlib.util; found = importlib.util.find_spec('sitecustomize') is not None "
-        "and importlib.util.find_spec('sitecustomize').origin.startswith('/workspace')",
+        "write_file('/workspace/planted.py', 'marker = 1')",
+        "import importlib.util; importlib.invalidate_caches(); found = importlib.util.find_spec('planted') is not None",
         True,
     ),
     "a mounted name": (
@@ -103,7 +104,10 @@ async def test_a_process_does_not_live_on_in_the_next_execution(one_by_one):
 
 
 async def test_shared_memory_of_the_system_is_not_there_to_leave_anything_in(one_by_one):
-    look = "found = [os.path.exists('/dev/shm'), system_call('shmget', 77, 4096, 0o1666), os.listdir('/dev/mqueue') if os.path.exists('/dev/mqueue') else []]"
+    look = """
+queues = os.listdir("/dev/mqueue") if os.path.exists("/dev/mqueue") else []
+found = [os.path.exists("/dev/shm"), system_call("shmget", 77, 4096, 0o1666), queues]
+"""
     assert await in_turn(one_by_one, "", look) == [False, "EPERM", []]
 
 
@@ -115,7 +119,9 @@ datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); datagrams.bind(("1
 """
     look = """
 def entries(name):
-    return [line.split()[1:4] for line in read_file(f"/proc/net/{name}").splitlines()[1:]]
+    lines = [line.split()[1:4] for line in read_file(f"/proc/net/{name}").splitlines()[1:]]
+    return [line for line in lines if not line[0].startswith(ENGINES_NAME_SERVER)]  # is there, and cannot be reached
+ENGINES_NAME_SERVER = "0B00007F"
 LISTEN, TIME_WAIT, GATEWAY, LOOPBACK = "0A", "06", "0100007F:2384", "0100007F"
 tcp = entries("tcp")
 found = {
@@ -210,9 +216,10 @@ async def test_a_warm_sandbox_whose_slot_was_killed_is_not_used(warm):
 async def test_a_warm_sandbox_frozen_from_outside_fails_closed(warm):
     api, place = warm
     for container in warm_ones(place):
-        await asyncio.to_thread(container.pause)
+        if "python" in container.attrs["Config"]["Entrypoint"]:
+            await asyncio.to_thread(container.pause)
     result = await api.python("print('served')", 1)
-    assert (result["outcome"], result["output"]) in (("timed_out", ""), ("sandbox_error", ""), ("completed", "served\n"))
+    assert (result["outcome"], result["output"]) in (("timed_out", ""), ("sandbox_error", ""))
     await until_no_paused(place)
     result = await api.python("print('served')")
     assert (result["outcome"], result["output"]) == ("completed", "served\n")
@@ -274,9 +281,9 @@ async def _is_ready(api):
 # --- slots ---
 
 
-async def test_a_slot_is_locked_down_like_a_sandbox(api, installation):
-    await api.python("print('a slot is there')")
-    slot = sandboxes_of(owner_of(installation), "slot")[0]
+async def test_a_slot_is_locked_down_like_a_sandbox(one_by_one, single):
+    await one_by_one.python("print('a slot is there')")
+    slot = sandboxes_of(owner_of(single), "slot")[0]
     inspected = engine().api.inspect_container(slot.id)
     host, config = inspected["HostConfig"], inspected["Config"]
     assert (host["ReadonlyRootfs"], host["Privileged"], host["AutoRemove"]) == (True, False, True)
@@ -285,36 +292,29 @@ async def test_a_slot_is_locked_down_like_a_sandbox(api, installation):
     assert (host["IpcMode"], host["LogConfig"]["Type"], host["PidMode"]) == ("none", "none", "")
     assert (host["Dns"], host["DnsSearch"]) == (["127.0.0.1"], ["."])
     assert "no-new-privileges:true" in host["SecurityOpt"]
-    assert [json.loads(o.removeprefix("seccomp="))["defaultAction"] for o in host["SecurityOpt"] if "seccomp=" in o] == [
-        "SCMP_ACT_ERRNO"
-    ]
+    assert [
+        json.loads(o.removeprefix("seccomp="))["defaultAction"] for o in host["SecurityOpt"] if "seccomp=" in o
+    ] == ["SCMP_ACT_ERRNO"]
     assert {"/proc/kcore", "/sys/kernel"} <= set(host["MaskedPaths"])
     assert {"/proc/sys", "/proc/sysrq-trigger"} <= set(host["ReadonlyPaths"])
     assert (config["OpenStdin"], config["StdinOnce"]) == (True, True)
     assert inspected["Mounts"] == []
 
 
-async def test_a_slots_own_process_has_no_capability_left(api, installation):
-    await api.python("print('a slot is there')")
-    for slot in sandboxes_of(owner_of(installation), "slot"):
+async def test_a_slots_own_process_has_no_capability_left(one_by_one, single):
+    await one_by_one.python("print('a slot is there')")
+    for slot in sandboxes_of(owner_of(single), "slot"):
         pid = engine().api.inspect_container(slot.id)["State"]["Pid"]
-        with open(f"/proc/{pid}/status") as file:
-            status = dict(line.split(":\t", 1) for line in file)
+        status = _status_of(pid)
         assert int(status["CapEff"], 16) == int(status["CapPrm"], 16) == 0
         assert (status["NoNewPrivs"].strip(), status["Seccomp"].strip()) == ("1", "2")
 
 
-# --- many calls of two roles ---
+def _status_of(pid):
+    return dict(line.split(":\t", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
 
-LOOK_AND_LEAVE = PRELUDE + """
-places = ("/workspace", "/tmp", "/tmp/executions")
-left = [f"{place}/{name}" for place in places for name in os.listdir(place) if name.startswith("marker")]
-processes = [pid for pid in os.listdir("/proc") if pid.isdecimal()]
-for place in places:
-    write_file(f"{place}/marker-{os.environ['CODE_EXECUTOR_GRANT']}")
-os.environ["MARKER"] = "mine"
-tell([left, len(processes), os.environ["CODE_EXECUTOR_GRANT"], sorted(os.listdir("/workspace/servers/")), WHO])
-"""
+
+# --- many calls of two roles ---
 
 
 @pytest.mark.timeout(900)
@@ -323,44 +323,4 @@ async def test_alternating_calls_of_two_roles_never_meet(tmp_path):
     async with two_roles(tmp_path) as callers:
         answers = await alternate(callers, ALTERNATING_CALLS)
     assert len(answers) == ALTERNATING_CALLS
-    assert_no_bleed(answers)
-
-
-@asynccontextmanager
-async def two_roles(directory):
-    """Two servers, one of which the developer may not see, so that each role has warm sandboxes of its own."""
-    proxy = ScriptedProxy("postgres", "secret")
-    async with serving(proxy.app()) as url:
-        servers = {name: {"url": f"{url}/{name}/mcp"} for name in proxy.tools}
-        (directory / "servers.json").write_text(json.dumps({"mcpServers": servers}))
-        place = Installation.create(directory, servers_file=directory / "servers.json")
-        async with place.run() as admin, admin.as_caller(place.keys["developer"]) as developer:
-            await eventually(lambda: _both_listed(admin), seconds=30)
-            yield {"admin": admin, "developer": developer}
-
-
-async def _both_listed(api):
-    by_server = (await api.get("/health"))[1]["toolsByServer"]
-    return {name for name, tools in by_server.items() if tools} >= {"postgres", "secret"}
-
-
-async def alternate(callers, count):
-    order = list(islice(cycle(callers), count))
-    turns = asyncio.Semaphore(AT_ONCE)
-
-    async def one(name):
-        async with turns:
-            result = await callers[name].python(LOOK_AND_LEAVE.replace("WHO", repr(name)), 60)
-        assert (result["outcome"], result["stderr"]) == ("completed", "")
-        return name, json.loads(result["output"])
-
-    return await asyncio.gather(*(one(name) for name in order))
-
-
-def assert_no_bleed(answers):
-    assert [told for _, told in answers if told[0] or told[1] != 2] == []
-    assert len({told[2] for _, told in answers}) == len(answers)
-    assert [name for name, told in answers if told[4] != name] == []
-    assert {"secret" in told[3] for name, told in answers if name == "admin"} == {True}
-    assert {"secret" in told[3] for name, told in answers if name == "developer"} == {False}
-    assert {"postgres" in told[3] for _, told in answers} == {True}
+    assert bleed_among(answers) == []

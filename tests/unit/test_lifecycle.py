@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Coroutine
+from itertools import pairwise
 from typing import Any, TypeVar
 
 from hypothesis import HealthCheck, settings
@@ -95,9 +96,7 @@ class Lifecycle(RuleBasedStateMachine):
     @rule(target=running, code=sampled_from([HELLO, EXIT_3, FOREVER]), caller=sampled_from([ADMIN, DEVELOPER]))
     def start(self, code, caller):
         try:
-            execution = self.run(
-                self.executor.start(caller, Language.PYTHON, code, limits(60), new_execution_id())
-            )
+            execution = self.run(self.executor.start(caller, Language.PYTHON, code, limits(60), new_execution_id()))
         except OrchestratorError:
             return multiple()
         self.started.append(execution)
@@ -155,7 +154,7 @@ class Lifecycle(RuleBasedStateMachine):
     @invariant()
     def states_only_go_forward(self):
         for states in self.journal.states.values():
-            for earlier, later in zip(states, states[1:], strict=False):
+            for earlier, later in pairwise(states):
                 assert later in AFTER[earlier], states
 
     @invariant()

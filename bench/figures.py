@@ -1,0 +1,355 @@
+"""Measures every promise and writes docs/figures.md: `python -m bench.figures` (`--quick` for a try).
+
+Each figure comes with the command that measures it alone and the number of samples; what failed or was left out is
+said as well.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import structlog
+
+from bench import chaos, machine, mutation, storm
+from bench.paths import BUILD, ROOT
+from bench.progress import say
+from bench.stats import percentile
+from bench.victim import Victim
+from tests.conftest import owner_of
+from tests.support.api import Api, eventually, until
+from tests.support.engine import sandboxes_of
+from tests.support.installation import Installation
+from tests.support.metrics import gauges
+from tests.support.programs import held
+from tests.support.two_roles import alternate, bleed_among, two_roles
+
+FIGURES = ROOT / "docs" / "figures.md"
+JUNIT = BUILD / "escape.xml"
+DEADLINE_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    mutants: int | None
+    kills: int
+    deadlines: int
+    cancellations: int
+    at_once: int
+    crowd: int
+    late: int
+    executions: int
+    warm: int
+    alternating: int
+
+
+FULL = Plan(None, 200, 100, 100, 1000, 200, 40, 2000, 300, 1000)
+QUICK = Plan(10, 3, 5, 5, 50, 30, 6, 40, 20, 40)
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    promise: str
+    target: str
+    measured: str
+    n: int
+    met: bool
+    command: str
+
+
+@dataclass
+class Figures:
+    quick: bool
+    figures: list[Figure] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def add(self, figure: Figure) -> None:
+        say(f"{figure.promise}: {figure.measured} ({'met' if figure.met else 'NOT MET'})")
+        self.figures.append(figure)
+
+
+# --- attacks ---
+
+
+async def attacks(figures: Figures, plan: Plan) -> None:
+    command = [sys.executable, "-m", "pytest", "tests/escape", "-q", f"--junitxml={JUNIT}"]
+    JUNIT.parent.mkdir(exist_ok=True)
+    if figures.quick:
+        command += ["-k", "filter"]
+        figures.notes.append("Quick run: of the escape suite, only the tests of the system call filter.")
+    await asyncio.to_thread(subprocess.run, command, cwd=ROOT, stdout=subprocess.DEVNULL, check=False)
+    cases = list(ElementTree.parse(JUNIT).iter("testcase"))
+    failed = [_named(case) for case in cases if case.find("failure") is not None or case.find("error") is not None]
+    skipped = [_named(case) for case in cases if case.find("skipped") is not None]
+    passed = len(cases) - len(failed) - len(skipped)
+    figures.notes += [f"Failed: {name}." for name in failed] + [f"Skipped: {name}." for name in skipped]
+    measured = f"{passed} of {len(cases)}"
+    figures.add(
+        Figure("attack cases passed (runc)", "all", measured, len(cases), not failed, "make test PYTEST=tests/escape")
+    )
+
+
+def _named(case: ElementTree.Element) -> str:
+    return f"`{case.get('classname', '').rpartition('.')[2]}::{case.get('name')}`"
+
+
+async def mutants(figures: Figures, plan: Plan) -> None:
+    report = await mutation.mutation(mutation.chosen_mutants(plan.mutants, seed=0))
+    survived = report.named(mutation.Fate.SURVIVED)
+    figures.notes += [f"Survived mutant: {name}." for name in survived]
+    for fate in (mutation.Fate.STILLBORN, mutation.Fate.EQUIVALENT):
+        if names := report.named(fate):
+            figures.notes.append(f"Mutants that are {fate} on this machine and not counted: {', '.join(names)}.")
+    measured = f"{report.score:.1%} ({len(survived)} survived)"
+    figures.add(
+        Figure("mutation score of the lockdown", "100 %", measured, report.total, not survived, "make mutation")
+    )
+
+
+# --- crashes and load ---
+
+
+async def kills(figures: Figures, plan: Plan) -> None:
+    report = await chaos.chaos(plan.kills, seed=int(time.time()))
+    command = f"make chaos ROUNDS={plan.kills}"
+    figures.add(Figure("orphans after kill -9", "0", str(report.orphans), report.rounds, not report.orphans, command))
+    lies = len(report.untruthful)
+    figures.add(
+        Figure("untruthful journal records after kill -9", "0", str(lies), report.executions, not lies, command)
+    )
+    last = max(report.quiet_seconds)
+    figures.add(
+        Figure("last sandbox gone after kill -9, at most", "15 s", f"{last:.1f} s", report.rounds, last < 15, command)
+    )
+    figures.notes += [f"Journal: {lie}." for lie in report.untruthful]
+
+
+async def crowd(figures: Figures, plan: Plan) -> None:
+    report = await storm.storm(plan.at_once)
+    command = f"python -m bench.storm --requests {plan.at_once}"
+    bad = report.lost + report.duplicated + report.wrong
+    promise = f"replies lost, duplicated or wrong at {plan.at_once} at once"
+    figures.add(Figure(promise, "0", str(bad), report.requests, report.passed, command))
+    grown = f"{report.growth_mb:.0f} MB"
+    figures.add(
+        Figure("daemon memory growth meanwhile", "100 MB", grown, report.requests, report.growth_mb < 100, command)
+    )
+    fair = await storm.fairness(plan.crowd, plan.late)
+    promise = f"share of a caller that comes after {plan.crowd} requests of another"
+    figures.add(Figure(promise, "0.5 ± 0.1", f"{fair.share:.2f}", plan.late, abs(fair.share - 0.5) <= 0.1, command))
+
+
+# --- times ---
+
+
+async def deadlines(figures: Figures, plan: Plan) -> None:
+    async def overrun(api: Api, _: Installation) -> float:
+        result = await api.python("while True: pass", DEADLINE_SECONDS)
+        if result["outcome"] != "timed_out":
+            raise RuntimeError(f"a busy loop ended as {result['outcome']}")
+        return float(result["metrics"]["runMs"]) - 1000 * DEADLINE_SECONDS
+
+    samples = await _samples(overrun, plan.deadlines, warm_floor=1)
+    _add_time(figures, "deadline overrun of a busy loop", samples, 250)
+
+
+async def cancellations(figures: Figures, plan: Plan) -> None:
+    async def until_gone(api: Api, place: Installation) -> float:
+        async with held(api) as program:
+            (sandbox,) = [each for each in sandboxes_of(owner_of(place)) if _belongs(each, program.execution_id)]
+            began = time.perf_counter()
+            await api.delete(f"/executions/{program.execution_id}")
+            await until(lambda: sandbox.id not in {each.id for each in sandboxes_of(owner_of(place))}, seconds=30)
+            return 1000 * (time.perf_counter() - began)
+
+    samples = await _samples(until_gone, plan.cancellations, warm_floor=0, warm_ceiling=0)
+    _add_time(figures, "cancel to container gone", samples, 2000)
+
+
+def _belongs(container: object, execution_id: str) -> bool:
+    labels: dict[str, str] = getattr(container, "labels", {})
+    return labels.get("mcp-code-executor.execution") == execution_id
+
+
+async def warm_starts(figures: Figures, plan: Plan) -> None:
+    async def reply(api: Api, _: Installation) -> float:
+        await until_warm(api)
+        began = time.perf_counter()
+        result = await api.python("print(1)")
+        if not result["warm"]:
+            figures.notes.append("A sandbox was cold where a warm one was expected; it is counted all the same.")
+        return 1000 * (time.perf_counter() - began)
+
+    samples = await _samples(reply, plan.warm, warm_floor=2, warm_ceiling=2)
+    _add_time(figures, "warm start, full HTTP reply with all hardening on", samples, 50)
+
+
+async def until_warm(api: Api) -> None:
+    async def warm() -> bool:
+        return (await gauges(api))["code_executor_warm"] >= 2
+
+    await eventually(warm, seconds=30)
+
+
+async def _samples(
+    measure: Callable[[Api, Installation], Awaitable[float]], count: int, **settings: int
+) -> list[float]:
+    with tempfile.TemporaryDirectory(prefix="figures-") as directory:
+        async with Victim.in_directory(Path(directory), **settings) as victim:
+            await victim.start()
+            async with victim.caller("admin") as api:
+                await measure(api, victim.installation)  # the first one warms up
+                return [await measure(api, victim.installation) for _ in range(count)]
+
+
+def _add_time(figures: Figures, promise: str, samples: list[float], limit_ms: float) -> None:
+    p50, p99 = percentile(samples, 0.5), percentile(samples, 0.99)
+    command = "python -m bench.figures --only times"
+    figures.add(
+        Figure(
+            f"{promise}, p99",
+            f"{limit_ms:.0f} ms",
+            f"{p99:.1f} ms (p50 {p50:.1f} ms)",
+            len(samples),
+            p99 <= limit_ms,
+            command,
+        )
+    )
+
+
+# --- staying as it is ---
+
+
+async def soak(figures: Figures, plan: Plan) -> None:
+    with tempfile.TemporaryDirectory(prefix="figures-") as directory:
+        async with Victim.in_directory(Path(directory)) as victim:
+            await victim.start()
+            async with victim.caller("admin") as api:
+                await _execute(api, max(10, plan.executions // 20))  # what is loaded and cached once is no growth
+                before = machine.resident_mb(victim.pid)
+                await _execute(api, plan.executions)
+                grown = machine.resident_mb(victim.pid) - before
+    promise = f"daemon memory growth over {plan.executions} executions"
+    command = "python -m bench.figures --only soak"
+    figures.add(Figure(promise, "20 MB", f"{grown:.1f} MB", plan.executions, grown <= 20, command))
+
+
+async def _execute(api: Api, count: int) -> None:
+    turns = asyncio.Semaphore(4)
+
+    async def one(number: int) -> None:
+        async with turns:
+            result = await api.python(f"print({number})")
+        if result["output"] != f"{number}\n":
+            raise RuntimeError(f"execution {number} answered {result['output']!r}")
+
+    await asyncio.gather(*(one(number) for number in range(count)))
+
+
+async def bleed(figures: Figures, plan: Plan) -> None:
+    with tempfile.TemporaryDirectory(prefix="figures-") as directory:
+        async with two_roles(Path(directory)) as callers:
+            answers = await alternate(callers, plan.alternating)
+    found = bleed_among(answers)
+    figures.notes += [f"Bleed: {each}." for each in found]
+    measured = f"{len(found)} cases" if found else "none"
+    command = "python -m bench.figures --only bleed"
+    figures.add(
+        Figure("bleed between alternating calls of two roles", "none", measured, len(answers), not found, command)
+    )
+
+
+# --- all of them ---
+
+Measure = Callable[[Figures, Plan], Awaitable[None]]
+PARTS: dict[str, tuple[Measure, ...]] = {
+    "attacks": (attacks,),
+    "mutation": (mutants,),
+    "chaos": (kills,),
+    "load": (crowd,),
+    "times": (deadlines, cancellations, warm_starts),
+    "soak": (soak,),
+    "bleed": (bleed,),
+}
+
+
+async def measure(parts: list[str], plan: Plan, *, quick: bool) -> Figures:
+    figures = Figures(quick)
+    for part in parts:
+        for one in PARTS[part]:
+            try:
+                await one(figures, plan)
+            except Exception as error:
+                figures.notes.append(f"Not measured: {one.__name__} ({type(error).__name__}: {str(error)[:200]}).")
+                say(figures.notes[-1])
+    left_out = [part for part in PARTS if part not in parts]
+    figures.notes += [f"Left out of this run: {', '.join(left_out)}."] if left_out else []
+    return figures
+
+
+INTRODUCTION = (
+    "Written by `make figures`; most of these are also held by tests, at a smaller n. "
+    "What failed or was left out is below."
+)
+
+
+def rendered(figures: Figures, seconds: float) -> str:
+    return "\n".join(
+        [
+            "# Figures",
+            "",
+            INTRODUCTION,
+            "",
+            *_circumstances(figures, seconds),
+            "",
+            "| Promise | Target | Measured | n | Met | Command |",
+            "|---|---|---|---|---|---|",
+            *(_row(figure) for figure in figures.figures),
+            "",
+            "## Failures, skips and what is not counted",
+            "",
+            *([f"- {note}" for note in figures.notes] or ["- None."]),
+            "",
+        ]
+    )
+
+
+def _circumstances(figures: Figures, seconds: float) -> list[str]:
+    here = machine.describe()
+    size = " (quick run: small n)" if figures.quick else ""
+    return [
+        f"- Date: {here.date}, in {seconds / 60:.0f} minutes{size}",
+        f"- Machine: {here.processor}, {here.cores} cores, {here.memory_gb:.0f} GB, {here.system}, Linux {here.kernel}",
+        f"- Engine: {here.engine}, runtime runc; Node.js {here.runner_node} in the runner image",
+    ]
+
+
+def _row(figure: Figure) -> str:
+    met = "yes" if figure.met else "**no**"
+    return f"| {figure.promise} | {figure.target} | {figure.measured} | {figure.n} | {met} | `{figure.command}` |"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench.figures", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="small numbers, to see that it works")
+    parser.add_argument("--only", default=",".join(PARTS), help=f"some of {','.join(PARTS)}")
+    parser.add_argument("--output", type=Path, default=FIGURES)
+    options = parser.parse_args()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger("critical"))
+    began = time.monotonic()
+    plan = QUICK if options.quick else FULL
+    figures = asyncio.run(measure(options.only.split(","), plan, quick=options.quick))
+    options.output.write_text(rendered(figures, time.monotonic() - began))
+    return 0 if all(figure.met for figure in figures.figures) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
