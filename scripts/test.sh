@@ -21,6 +21,7 @@ main() {
     say "unit tests"
     run_pytest -m "not processes" tests/unit
     [ "${1:-all}" = all ] || return 0
+    "$ROOT/scripts/tsc.sh"
     say "unit tests that start interpreters, compilers and scripts"
     run_pytest -m processes tests/unit
     mapfile -t rest < <(directories_besides_unit)
