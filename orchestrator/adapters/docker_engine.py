@@ -151,6 +151,8 @@ class DockerEngine:
             await asyncio.shield(self.remove(container_id))
             if isinstance(error, TimeoutError):
                 raise SandboxFault(f"the runner was not ready after {READY_TIMEOUT_SECONDS} s") from error
+            if isinstance(error, docker.errors.APIError):
+                raise SandboxFault(f"the engine did not start it: {error.explanation}") from error
             raise
         return container
 

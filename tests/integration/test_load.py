@@ -18,4 +18,4 @@ async def test_no_reply_is_lost_or_mixed_up_when_all_come_at_once():
 @pytest.mark.timeout(300)
 async def test_a_crowd_of_one_caller_does_not_keep_another_waiting():
     report = await fairness(crowd=60, late=12)
-    assert report.share > 0.35  # first come, first served would give 12 of 72
+    assert report.share > 0.4  # first come, first served would give 12 of 72
