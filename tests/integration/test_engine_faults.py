@@ -53,8 +53,10 @@ async def test_a_stopped_engine_is_a_503_with_the_cause_and_the_daemon_recovers_
 async def test_an_engine_that_dies_under_a_running_program_is_our_fault_and_keeps_the_output(proxied):
     api, proxy = proxied
     events = api.stream("print('begun')\nwhile True: pass", "python", timeout_seconds=60)
-    async for name, _ in events:
-        if name == "stdout":
+    printed = ""
+    async for name, fields in events:
+        printed += fields.get("text", "")
+        if printed.endswith("\n"):
             break
     await proxy.go_away()
     (result,) = [fields async for name, fields in events if name == "result"]
