@@ -15,6 +15,9 @@ from orchestrator.service.slots import Slots
 
 log = structlog.get_logger()
 
+# Calls of the engine run on threads that compete with the event loop: the execution's reply goes out before them.
+REPLY_FIRST_SECONDS = 0.02
+
 
 @dataclass(frozen=True, slots=True)
 class Lease:
@@ -92,6 +95,7 @@ class Sandboxes:
             await self._destroy(lease)
 
     async def _destroy(self, lease: Lease) -> None:
+        await asyncio.sleep(REPLY_FIRST_SECONDS)
         try:
             await lease.sandbox.destroy()
         except Exception as error:

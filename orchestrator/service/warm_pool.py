@@ -17,7 +17,7 @@ import structlog
 from orchestrator.domain.errors import OrchestratorError
 from orchestrator.domain.execution import Language, Limits, Recipe
 from orchestrator.domain.sandbox import PoolSize, SandboxSpec
-from orchestrator.service.sandboxes import Lease, Sandboxes
+from orchestrator.service.sandboxes import REPLY_FIRST_SECONDS, Lease, Sandboxes
 
 log = structlog.get_logger()
 
@@ -112,6 +112,7 @@ class WarmPool:
         with suppress(TimeoutError):
             async with asyncio.timeout(LET_PROGRAMS_RUN_SECONDS):
                 await self._nothing_leased.wait()
+        await asyncio.sleep(REPLY_FIRST_SECONDS)
 
     def _count_leases(self, change: int) -> None:
         self._leased += change
