@@ -54,7 +54,7 @@ async def test_an_engine_that_dies_under_a_running_program_is_our_fault_and_keep
     api, proxy = proxied
     events = api.stream("print('begun')\nwhile True: pass", "python", timeout_seconds=60)
     printed = ""
-    async for name, fields in events:
+    async for _, fields in events:
         printed += fields.get("text", "")
         if printed.endswith("\n"):
             break
