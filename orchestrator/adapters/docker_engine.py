@@ -113,7 +113,6 @@ class DockerEngine:
             cgroup_version=info.get("CgroupVersion", "1"),
             storage_driver=info["Driver"],
             runtimes=tuple(info["Runtimes"]),
-            default_runtime=info["DefaultRuntime"],
         )
 
     async def image_id(self) -> str:

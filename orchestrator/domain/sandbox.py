@@ -48,7 +48,6 @@ class EngineDescription:
     cgroup_version: str
     storage_driver: str
     runtimes: tuple[str, ...]
-    default_runtime: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -171,9 +171,6 @@ class Executor:
         if self._tasks:
             await asyncio.wait(self._tasks)
 
-    def stop_accepting(self) -> None:
-        self._accepting = False
-
     async def _explain_missing(self, caller: Caller, execution_id: str) -> None:
         record = await self._journal.find(execution_id)
         if record is not None and caller.may_see(record.caller):

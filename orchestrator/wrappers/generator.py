@@ -16,7 +16,7 @@ from orchestrator.wrappers.discovery import python_discovery, typescript_discove
 from orchestrator.wrappers.shapes import Shape
 from orchestrator.wrappers.text import python_docstring, python_literal, typescript_comment
 
-_ENDINGS = {Language.TYPESCRIPT: ".ts", Language.PYTHON: ".py"}
+ENDINGS = {Language.TYPESCRIPT: ".ts", Language.PYTHON: ".py"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Wrappers:
     collisions: tuple[Collision, ...] = ()
 
     def files_in(self, language: Language) -> Mapping[str, str]:
-        return {path: text for path, text in self.files.items() if path.endswith(_ENDINGS[language])}
+        return {path: text for path, text in self.files.items() if path.endswith(ENDINGS[language])}
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,10 +58,6 @@ def python_docstring(text: str, indent: str = "") -> str:
     return f'{indent}"""\n{body}{indent}"""\n'
 
 
-def python_note(text: str) -> str:
-    return "".join(f"  # {line}" for line in [" ".join(comment_lines(text))] if line)
-
-
 def python_literal(value: Any) -> str:
     match value:
         case str():

@@ -9,10 +9,8 @@ from typing import Protocol
 from orchestrator.domain.access import AccessBook, Role
 from orchestrator.domain.execution import Language, Recipe
 from orchestrator.domain.tools import Tool
-from orchestrator.wrappers.generator import WrapperGenerator, Wrappers
+from orchestrator.wrappers.generator import ENDINGS, WrapperGenerator, Wrappers
 from orchestrator.wrappers.shapes import Shape
-
-_ENDINGS = {Language.TYPESCRIPT: ".ts", Language.PYTHON: ".py"}
 
 Files = Mapping[str, str]
 
@@ -68,5 +66,5 @@ class Workspaces:
 
 
 def _library_files(library: Path, language: Language) -> Files:
-    files = sorted(library.glob(f"*{_ENDINGS[language]}"))
+    files = sorted(library.glob(f"*{ENDINGS[language]}"))
     return {f"servers/{file.name}": file.read_text() for file in files}

@@ -14,8 +14,6 @@ MAX_CONNECTIONS = 128
 PAUSE_ABOVE_BYTES = 512 * 1024
 READ_BYTES = 256 * 1024
 
-Ready = Callable[[], None]
-
 
 class LeashEnded(Exception):
     pass
