@@ -8,9 +8,11 @@ import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
+
+import docker.errors
 
 from orchestrator.settings import PREFIX
 from tests.support.api import Api, eventually, until
@@ -77,7 +79,8 @@ class Victim:
     def remove_what_is_left(self) -> None:
         if self.installation.settings.instance_file.exists():
             for container in containers_of(self.owner):
-                container.remove(force=True)
+                with suppress(docker.errors.APIError):  # it is going away by itself
+                    container.remove(force=True)
         remove_network(self.installation.settings.network)
 
     @property

@@ -94,7 +94,7 @@ async def running_daemon(settings: Settings) -> AsyncIterator[Daemon]:
             undo.push_async_callback(homeserver.close)
         chat = Chat(homeserver, settings.matrix_default_room)
         tools = _tools(settings, chat)
-        gateway = Gateway(tools.toolbox, tools.observations, tools.servers, access, settings.gateway_limits)
+        gateway = Gateway(tools.toolbox, tools.observations, tools.servers, access, journal, settings.gateway_limits)
         undo.push_async_callback(gateway.shut_down)
 
         engine = build_engine(settings, instance_id(settings.instance_file), gateway.accept)

@@ -30,7 +30,7 @@ from orchestrator.domain.execution import (
     Timings,
     Usage,
 )
-from orchestrator.domain.ledger import CallOutcome, ToolCall
+from orchestrator.domain.ledger import CallOutcome, CallRecord, ToolCall
 
 log = structlog.get_logger()
 
@@ -39,7 +39,7 @@ R = TypeVar("R")
 BUSY_TIMEOUT_SECONDS = 5
 PRUNE_EVERY = 256
 NEW_DATABASE = -1
-SCHEMA_VERSION = 1  # one more with each change of the tables
+SCHEMA_VERSION = 2  # one more with each change of the tables
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS executions (
@@ -63,7 +63,6 @@ CREATE TABLE IF NOT EXISTS executions (
     limits       TEXT,
     timings      TEXT,
     usage        TEXT,
-    tool_calls   TEXT,
     idempotency_key TEXT
 ) STRICT;
 CREATE INDEX IF NOT EXISTS executions_by_caller ON executions (caller, sequence);
@@ -76,6 +75,34 @@ CREATE TABLE IF NOT EXISTS outputs (
     data         BLOB NOT NULL,
     PRIMARY KEY (execution_id, stream)
 ) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS tool_calls (
+    execution_id  TEXT NOT NULL REFERENCES executions (id) ON DELETE CASCADE,
+    number        INTEGER NOT NULL,
+    server        TEXT NOT NULL,
+    tool          TEXT NOT NULL,
+    outcome       TEXT NOT NULL,
+    started_ms    REAL NOT NULL,
+    duration_ms   REAL NOT NULL,
+    request_bytes INTEGER NOT NULL,
+    result_bytes  INTEGER NOT NULL,
+    detail        TEXT,
+    PRIMARY KEY (execution_id, number)
+) STRICT, WITHOUT ROWID;
+"""
+
+RECORDS = """
+SELECT executions.*, (
+    SELECT json_group_array(json_object(
+        'server', server, 'tool', tool, 'outcome', outcome, 'started_ms', started_ms, 'duration_ms', duration_ms,
+        'request_bytes', request_bytes, 'result_bytes', result_bytes, 'detail', detail
+    )) FROM (SELECT * FROM tool_calls WHERE execution_id = executions.id ORDER BY number)
+) AS tool_calls FROM executions
+"""
+
+# Of executions that have not ended: what is told late does not change a result that was given out.
+RECORD_CALL = """
+INSERT OR REPLACE INTO tool_calls
+SELECT id, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10 FROM executions WHERE id = ?1 AND state IN ('queued', 'running')
 """
 
 
@@ -107,6 +134,9 @@ class SqliteJournal:
     async def mark_running(self, execution_id: str) -> None:
         await self._write("UPDATE executions SET state = ? WHERE id = ?", State.RUNNING, execution_id)
 
+    async def record_calls(self, calls: Sequence[CallRecord]) -> None:
+        await self._run(lambda database: _record_calls(database, calls))
+
     async def finish(self, result: ExecutionResult) -> None:
         await self._run(lambda database: _finish(database, result))
 
@@ -134,18 +164,16 @@ class SqliteJournal:
         )
 
     async def find(self, execution_id: str) -> ExecutionRecord | None:
-        rows = await self._read("SELECT * FROM executions WHERE id = ?", execution_id)
+        rows = await self._read(f"{RECORDS} WHERE id = ?", execution_id)
         return _record(rows[0]) if rows else None
 
     async def find_by_key(self, caller: str, idempotency_key: str) -> ExecutionRecord | None:
-        rows = await self._read(
-            "SELECT * FROM executions WHERE caller = ? AND idempotency_key = ?", caller, idempotency_key
-        )
+        rows = await self._read(f"{RECORDS} WHERE caller = ? AND idempotency_key = ?", caller, idempotency_key)
         return _record(rows[0]) if rows else None
 
     async def newest(self, *, caller: str | None, limit: int, before: int | None) -> Sequence[ExecutionRecord]:
         rows = await self._read(
-            "SELECT * FROM executions WHERE (?1 IS NULL OR caller = ?1) AND (?2 IS NULL OR sequence < ?2)"
+            f"{RECORDS} WHERE (?1 IS NULL OR caller = ?1) AND (?2 IS NULL OR sequence < ?2)"
             " ORDER BY sequence DESC LIMIT ?3",
             caller,
             before,
@@ -168,11 +196,11 @@ class SqliteJournal:
         """Takes and gives up a write lock, so that a read-only or full disk shows before an execution needs it."""
 
         def try_to_write(database: sqlite3.Connection) -> None:
-            database.execute("BEGIN IMMEDIATE")
-            database.execute("CREATE TABLE IF NOT EXISTS writable (at REAL) STRICT")
-            database.execute("DELETE FROM writable")
-            database.execute("INSERT INTO writable VALUES (?)", (time.time(),))
-            database.execute("COMMIT")
+            with database:
+                database.execute("BEGIN IMMEDIATE")
+                database.execute("CREATE TABLE IF NOT EXISTS writable (at REAL) STRICT")
+                database.execute("DELETE FROM writable")
+                database.execute("INSERT INTO writable VALUES (?)", (time.time(),))
 
         await self._run(try_to_write)
 
@@ -223,7 +251,7 @@ def _connect(path: Path) -> sqlite3.Connection:
         kept = path.with_suffix(f".before-{int(time.time())}.sqlite3")
         path.rename(kept)
         log.warning("journal.set_aside", kept_as=kept.name, reason="it has the tables of another version")
-    # Autocommit: each statement is its own transaction, unless one is begun by hand.
+    # Autocommit: each statement is its own transaction, unless one is begun by hand; then `with` commits or undoes it.
     database = sqlite3.connect(path, timeout=BUSY_TIMEOUT_SECONDS, isolation_level=None, check_same_thread=False)
     database.row_factory = sqlite3.Row
     database.execute("PRAGMA journal_mode = WAL")
@@ -245,11 +273,13 @@ def _version_of(path: Path) -> int:
 
 def _finish(database: sqlite3.Connection, result: ExecutionResult) -> None:
     ending = result.ending
-    database.execute("BEGIN IMMEDIATE")
-    try:
+    calls = [CallRecord(result.execution_id, number, call) for number, call in enumerate(result.tool_calls)]
+    with database:
+        database.execute("BEGIN IMMEDIATE")
+        database.executemany(RECORD_CALL, map(_call_row, calls))
         database.execute(
             "UPDATE executions SET state = ?, finished_at = ?, outcome = ?, exit_code = ?, signal = ?, error_code = ?,"
-            " detail = ?, stdout_bytes = ?, stderr_bytes = ?, timings = ?, usage = ?, tool_calls = ? WHERE id = ?",
+            " detail = ?, stdout_bytes = ?, stderr_bytes = ?, timings = ?, usage = ? WHERE id = ?",
             (
                 State.FINISHED,
                 result.finished_at,
@@ -262,7 +292,6 @@ def _finish(database: sqlite3.Connection, result: ExecutionResult) -> None:
                 len(result.stderr),
                 json.dumps(asdict(result.timings)),
                 json.dumps(asdict(ending.usage)),
-                json.dumps([asdict(call) for call in result.tool_calls]),
                 result.execution_id,
             ),
         )
@@ -270,10 +299,29 @@ def _finish(database: sqlite3.Connection, result: ExecutionResult) -> None:
             "INSERT OR REPLACE INTO outputs VALUES (?, ?, ?)",
             [(result.execution_id, stream, data) for stream, data in _outputs(result) if data],
         )
-    except BaseException:
-        database.execute("ROLLBACK")
-        raise
-    database.execute("COMMIT")
+
+
+def _record_calls(database: sqlite3.Connection, calls: Sequence[CallRecord]) -> None:
+    with database:
+        database.execute("BEGIN IMMEDIATE")
+        database.executemany(RECORD_CALL, map(_call_row, calls))
+
+
+def _call_row(record: CallRecord) -> tuple[Any, ...]:
+    # Spelled out, because a program waits for it: dataclasses.astuple takes as long as the commit.
+    call = record.call
+    return (
+        record.execution_id,
+        record.number,
+        call.server,
+        call.tool,
+        call.outcome,
+        call.started_ms,
+        call.duration_ms,
+        call.request_bytes,
+        call.result_bytes,
+        call.detail,
+    )
 
 
 def _outputs(result: ExecutionResult) -> tuple[tuple[Stream, bytes], ...]:
@@ -289,7 +337,7 @@ def _record(row: sqlite3.Row) -> ExecutionRecord:
     fields["limits"] = Limits(**json.loads(row["limits"])) if row["limits"] else None
     fields["timings"] = Timings(**json.loads(row["timings"])) if row["timings"] else None
     fields["usage"] = Usage(**json.loads(row["usage"])) if row["usage"] else None
-    fields["tool_calls"] = tuple(_tool_call(call) for call in json.loads(row["tool_calls"] or "[]"))
+    fields["tool_calls"] = tuple(_tool_call(call) for call in json.loads(row["tool_calls"]))
     return ExecutionRecord(**fields)
 
 

@@ -27,3 +27,12 @@ class ToolCall:
     request_bytes: int
     result_bytes: int
     detail: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CallRecord:
+    """A call as it stands now, with its place in the journal."""
+
+    execution_id: str
+    number: int
+    call: ToolCall

@@ -35,6 +35,7 @@ from orchestrator.domain.ledger import CallOutcome
 from orchestrator.domain.upstream import CallResult
 from orchestrator.gateway.grants import Grant, Grants
 from orchestrator.gateway.ledger import LedgerEntry, Notify
+from orchestrator.gateway.recorder import Journal, Recorder
 
 log = structlog.get_logger()
 
@@ -100,6 +101,7 @@ class Gateway:
         observations: Observations,
         upstreams: Upstreams,
         access: Access,
+        journal: Journal,
         limits: GatewayLimits,
     ) -> None:
         self._toolbox = toolbox
@@ -107,7 +109,8 @@ class Gateway:
         self._upstreams = upstreams
         self._access = access
         self._limits = limits
-        self._grants = Grants(limits)
+        self._recorder = Recorder(journal)
+        self._grants = Grants(limits, self._recorder)
         self._server: web.Server | None = None
         self.denied = 0
 
@@ -127,6 +130,7 @@ class Gateway:
     async def shut_down(self) -> None:
         if self._server is not None:
             await self._server.shutdown(timeout=1)
+        await self._recorder.finish()
 
     async def _respond(self, request: web.BaseRequest) -> web.Response:
         try:
@@ -169,7 +173,7 @@ class Gateway:
         except OrchestratorError as error:
             outcome = OUTCOME_OF_CODE.get(error.code, CallOutcome.UNAVAILABLE)
             self.denied += outcome is CallOutcome.DENIED
-            entry.finish(outcome, detail=error.message)
+            await entry.finish(outcome, detail=error.message)
             raise
 
     async def _forward(
@@ -189,7 +193,7 @@ class Gateway:
         self._observations.note(described, result)
         grant.pictures.note(result)
         failed = bool(result.get("isError"))
-        entry.finish(CallOutcome.TOOL_ERROR if failed else CallOutcome.DONE, result_bytes=len(text))
+        await entry.finish(CallOutcome.TOOL_ERROR if failed else CallOutcome.DONE, result_bytes=len(text))
         return text
 
     async def search(self, grant: Grant, order: Order, size: int) -> str:

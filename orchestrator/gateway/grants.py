@@ -14,6 +14,7 @@ from orchestrator.domain.execution import GatewayLimits, Image
 from orchestrator.domain.ledger import ToolCall
 from orchestrator.gateway.ledger import Ledger, Notify
 from orchestrator.gateway.pictures import Pictures
+from orchestrator.gateway.recorder import Recorder
 
 T = TypeVar("T")
 
@@ -76,12 +77,14 @@ class Grant:
 
 
 class Grants:
-    def __init__(self, limits: GatewayLimits) -> None:
+    def __init__(self, limits: GatewayLimits, recorder: Recorder) -> None:
         self._limits = limits
+        self._recorder = recorder
         self._by_slot: dict[str, Grant] = {}
 
     def issue(self, caller: Caller, execution_id: str, slot_id: str, notify: Notify) -> Grant:
-        grant = Grant(caller, execution_id, slot_id, self._limits, Ledger(notify))
+        ledger = Ledger(execution_id, self._recorder, notify)
+        grant = Grant(caller, execution_id, slot_id, self._limits, ledger)
         self._by_slot[slot_id] = grant
         return grant
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 
 from orchestrator.domain.ledger import CallOutcome, ToolCall
+from orchestrator.gateway.recorder import Recorder
 
 Notify = Callable[[ToolCall], None]
 
@@ -13,7 +15,8 @@ Notify = Callable[[ToolCall], None]
 class LedgerEntry:
     """One call under way: never sent until it is, in flight until it is answered."""
 
-    def __init__(self, ledger: Ledger, server: str, tool: str, request_bytes: int) -> None:
+    def __init__(self, ledger: Ledger, number: int, server: str, tool: str, request_bytes: int) -> None:
+        self.number = number
         self._ledger = ledger
         self._server = server
         self._tool = tool
@@ -24,10 +27,16 @@ class LedgerEntry:
 
     def sent(self) -> None:
         self._sent = True
+        self._ledger.record(self)  # not awaited: it is written while the server works
 
-    def finish(self, outcome: CallOutcome, *, result_bytes: int = 0, detail: str | None = None) -> None:
-        if self._final is None:
-            self._final = self._describe(outcome, result_bytes, detail)
+    async def finish(self, outcome: CallOutcome, *, result_bytes: int = 0, detail: str | None = None) -> None:
+        """Returns when the journal has it, so that nobody knows of an answer that the journal does not know."""
+        if self._final is not None:
+            return
+        self._final = self._describe(outcome, result_bytes, detail)
+        try:
+            await asyncio.shield(self._ledger.record(self))
+        finally:
             self._ledger.notify(self._final)
 
     @property
@@ -49,15 +58,21 @@ class LedgerEntry:
 
 
 class Ledger:
-    def __init__(self, notify: Notify) -> None:
+    def __init__(self, execution_id: str, recorder: Recorder, notify: Notify) -> None:
         self.notify = notify
         self.opened_at = time.monotonic()
+        self._execution_id = execution_id
+        self._recorder = recorder
         self._entries: list[LedgerEntry] = []
 
     def begin(self, server: str, tool: str, request_bytes: int) -> LedgerEntry:
-        entry = LedgerEntry(self, server, tool, request_bytes)
+        entry = LedgerEntry(self, len(self._entries), server, tool, request_bytes)
         self._entries.append(entry)
+        self.record(entry)
         return entry
+
+    def record(self, entry: LedgerEntry) -> asyncio.Task[None]:
+        return self._recorder.hand_in(self._execution_id, entry.number, entry.as_of_now)
 
     def __len__(self) -> int:
         return len(self._entries)

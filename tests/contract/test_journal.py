@@ -1,5 +1,7 @@
 """One suite for the journal in memory and the one in SQLite."""
 
+from dataclasses import replace
+
 import pytest
 
 from orchestrator.adapters.journal import SqliteJournal
@@ -14,8 +16,9 @@ from orchestrator.domain.execution import (
     Timings,
     Usage,
 )
+from orchestrator.domain.ledger import CallOutcome, CallRecord, ToolCall
 from tests.support.fake_journal import FakeJournal
-from tests.support.samples import ADMIN, DEVELOPER, execution, limits
+from tests.support.samples import ADMIN, DEVELOPER, execution, limits, tool_call
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -28,9 +31,11 @@ async def journal(request, tmp_path):
     await journal.close()
 
 
-def result_of(id: str, stdout: bytes = b"out") -> ExecutionResult:
+def result_of(id: str, stdout: bytes = b"out", calls: tuple[ToolCall, ...] = ()) -> ExecutionResult:
     ending = Ending(Outcome.FAILED, exit_code=3, usage=Usage(0.5, 1024))
-    return ExecutionResult(id, ending, stdout, b"err", limits(), Timings(0.1, 0.2, 0.3), finished_at=2.0)
+    return ExecutionResult(
+        id, ending, stdout, b"err", limits(), Timings(0.1, 0.2, 0.3), finished_at=2.0, tool_calls=calls
+    )
 
 
 async def test_an_execution_is_remembered_from_the_queue_to_its_end(journal):
@@ -42,6 +47,46 @@ async def test_an_execution_is_remembered_from_the_queue_to_its_end(journal):
     record = await journal.find("a")
     assert (record.state, record.outcome, record.exit_code) == (State.FINISHED, Outcome.FAILED, 3)
     assert (record.timings, record.usage, record.limits) == (Timings(0.1, 0.2, 0.3), Usage(0.5, 1024), limits())
+
+
+async def calls_of(journal, id: str) -> tuple[ToolCall, ...]:
+    return (await journal.find(id)).tool_calls
+
+
+async def test_calls_are_remembered_as_they_stand_while_the_program_runs(journal):
+    done, in_flight = tool_call(), tool_call(CallOutcome.IN_FLIGHT, tool="slow")
+    for id in ("a", "b"):
+        await journal.open(execution(id=id), State.RUNNING)
+    await journal.record_calls([CallRecord("b", 0, done)])
+    await journal.record_calls([CallRecord("a", 1, in_flight), CallRecord("a", 0, tool_call(CallOutcome.IN_FLIGHT))])
+    await journal.record_calls([CallRecord("a", 0, done)])
+    assert await calls_of(journal, "a") == (done, in_flight)
+    newest = await journal.newest(caller=None, limit=10, before=None)
+    assert [record.tool_calls for record in newest] == [(done,), (done, in_flight)]
+
+
+async def test_the_end_tells_every_call_whether_it_was_recorded_before_or_not(journal):
+    await journal.open(execution(id="a"), State.RUNNING)
+    await journal.record_calls([CallRecord("a", 0, tool_call(CallOutcome.IN_FLIGHT))])
+    told = (tool_call(CallOutcome.IN_FLIGHT, duration_ms=70.0), tool_call(CallOutcome.DENIED))
+    await journal.finish(result_of("a", calls=told))
+    assert await calls_of(journal, "a") == told
+
+
+async def test_a_call_that_is_told_late_does_not_change_what_has_ended(journal):
+    await journal.open(execution(id="a"), State.RUNNING)
+    await journal.finish(result_of("a", calls=(tool_call(),)))
+    await journal.record_calls([CallRecord("a", 0, tool_call(CallOutcome.TOOL_ERROR)), CallRecord("a", 1, tool_call())])
+    assert await calls_of(journal, "a") == (tool_call(),)
+
+
+async def test_an_interrupted_execution_keeps_its_calls_and_those_in_flight_stay_told_as_such(journal):
+    calls = (tool_call(), tool_call(CallOutcome.IN_FLIGHT), tool_call(CallOutcome.NEVER_SENT))
+    await journal.open(replace(execution(id="a"), idempotency_key="key"), State.RUNNING)
+    await journal.record_calls([CallRecord("a", number, call) for number, call in enumerate(calls)])
+    await journal.mark_interrupted()
+    assert await calls_of(journal, "a") == calls
+    assert (await journal.find_by_key(DEVELOPER.key_name, "key")).tool_calls == calls
 
 
 async def test_output_is_read_by_range(journal):

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import json
 import sqlite3
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, closing, contextmanager
 
@@ -17,6 +18,7 @@ from tests.support.daemon_process import DaemonProcess
 from tests.support.engine import LABEL, containers_of, engine, networks_named, remove_network, sandboxes_of
 from tests.support.installation import PROJECT, Installation
 from tests.support.programs import FOREVER, held
+from tests.support.upstream_server import ScriptedProxy, Slow, serving, tool
 
 
 async def record_of(api, execution_id):
@@ -84,6 +86,44 @@ async def test_a_killed_daemon_leaves_no_running_sandbox_and_a_restart_no_contai
         record = await record_of(api, execution_id)
         assert (record["state"], record["outcome"]) == ("interrupted", "sandbox_error")
         assert (await api.python("print('works')"))["output"] == "works\n"
+
+
+@asynccontextmanager
+async def an_installation_with_tools(directory):
+    """One tool answers, the other never does."""
+    proxy = ScriptedProxy("postgres")
+    proxy.tools["postgres"].append(tool("slow"))
+    proxy.behaviours["slow"] = Slow()
+    async with serving(proxy.app()) as url:
+        servers = directory / "servers.json"
+        servers.write_text(json.dumps({"mcpServers": {"postgres": {"url": f"{url}/postgres/mcp"}}}))
+        yield Installation.create(directory, servers_file=servers)
+
+
+async def has_tools(api):
+    return bool((await api.get("/health"))[1]["toolsByServer"].get("postgres"))
+
+
+async def told_calls(api, execution_id):
+    return [(call["tool"], call["outcome"]) for call in (await record_of(api, execution_id))["toolCalls"]]
+
+
+async def test_a_killed_daemon_leaves_the_calls_of_what_it_interrupted_and_tells_which_were_in_flight(tmp_path):
+    code = "from servers.postgres import echo, slow\necho()\nslow()"
+    async with an_installation_with_tools(tmp_path) as installation:
+        async with DaemonProcess.running(installation) as daemon:
+            await eventually(lambda: has_tools(daemon.api))
+            async with a_stream_of(daemon.api, code) as execution_id:
+                await eventually(lambda: is_told(daemon.api, execution_id, [("echo", "done"), ("slow", "in_flight")]))
+                daemon.kill()
+                await until(lambda: not running_containers(owner_of(installation)), seconds=15)
+        async with installation.run() as api:
+            assert (await record_of(api, execution_id))["state"] == "interrupted"
+            assert await told_calls(api, execution_id) == [("echo", "done"), ("slow", "in_flight")]
+
+
+async def is_told(api, execution_id, calls):
+    return await told_calls(api, execution_id) == calls
 
 
 @pytest.mark.parametrize("code", [FOREVER, "print('busy', flush=True)\nwhile True: pass"], ids=["waiting", "busy"])

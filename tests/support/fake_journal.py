@@ -16,6 +16,9 @@ from orchestrator.domain.execution import (
     State,
     Stream,
 )
+from orchestrator.domain.ledger import CallRecord, ToolCall
+
+UNFINISHED = (State.QUEUED, State.RUNNING)
 
 
 class FakeJournal:
@@ -23,6 +26,7 @@ class FakeJournal:
         self.records: dict[str, ExecutionRecord] = {}
         self.outputs: dict[tuple[str, Stream], bytes] = {}
         self.keys: dict[tuple[str, str], str] = {}
+        self.calls: dict[str, dict[int, ToolCall]] = {}
         self.broken = False
 
     async def open(self, execution: Execution, state: State = State.QUEUED) -> None:
@@ -46,8 +50,15 @@ class FakeJournal:
         self._require_writable()
         self.records[execution_id] = replace(self.records[execution_id], state=State.RUNNING)
 
+    async def record_calls(self, calls: Sequence[CallRecord]) -> None:
+        self._require_writable()
+        for record in calls:
+            if self.records[record.execution_id].state in UNFINISHED:
+                self._calls_of(record.execution_id)[record.number] = record.call
+
     async def finish(self, result: ExecutionResult) -> None:
         self._require_writable()
+        self._calls_of(result.execution_id).update(enumerate(result.tool_calls))
         self.records[result.execution_id] = replace(
             self.records[result.execution_id],
             state=State.FINISHED,
@@ -80,7 +91,7 @@ class FakeJournal:
         )
 
     async def mark_interrupted(self) -> int:
-        unfinished = [r for r in self.records.values() if r.state in (State.QUEUED, State.RUNNING)]
+        unfinished = [r for r in self.records.values() if r.state in UNFINISHED]
         for record in unfinished:
             self.records[record.id] = replace(
                 record, state=State.INTERRUPTED, outcome=Outcome.SANDBOX_ERROR, error_code="interrupted"
@@ -88,14 +99,15 @@ class FakeJournal:
         return len(unfinished)
 
     async def find(self, execution_id: str) -> ExecutionRecord | None:
-        return self.records.get(execution_id)
+        record = self.records.get(execution_id)
+        return record and self._with_calls(record)
 
     async def find_by_key(self, caller: str, idempotency_key: str) -> ExecutionRecord | None:
-        return self.records.get(self.keys.get((caller, idempotency_key), ""))
+        return await self.find(self.keys.get((caller, idempotency_key), ""))
 
     async def newest(self, *, caller: str | None, limit: int, before: int | None) -> Sequence[ExecutionRecord]:
         matching = [
-            record
+            self._with_calls(record)
             for record in reversed(list(self.records.values()))
             if caller in (None, record.caller) and (before is None or record.sequence < before)
         ]
@@ -107,6 +119,12 @@ class FakeJournal:
 
     async def check(self) -> None:
         self._require_writable()
+
+    def _calls_of(self, execution_id: str) -> dict[int, ToolCall]:
+        return self.calls.setdefault(execution_id, {})
+
+    def _with_calls(self, record: ExecutionRecord) -> ExecutionRecord:
+        return replace(record, tool_calls=tuple(call for _, call in sorted(self._calls_of(record.id).items())))
 
     def _require_writable(self) -> None:
         if self.broken:

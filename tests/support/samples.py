@@ -6,6 +6,7 @@ import time
 
 from orchestrator.domain.access import Caller, Role
 from orchestrator.domain.execution import Execution, Language, Limits
+from orchestrator.domain.ledger import CallOutcome, ToolCall
 
 ADMIN = Caller("admin-key", Role("admin", frozenset({"*"}), sees_all_executions=True))
 DEVELOPER = Caller("developer-key", Role("developer", frozenset({"postgres"})))
@@ -26,3 +27,8 @@ def limits(timeout_seconds: float = 5) -> Limits:
 
 def execution(code: str = "print(1)", id: str = "e1", caller: Caller = DEVELOPER) -> Execution:
     return Execution(id, caller, Language.PYTHON, code, limits(), time.time())
+
+
+def tool_call(outcome: CallOutcome = CallOutcome.DONE, tool: str = "query", duration_ms: float = 2.0) -> ToolCall:
+    detail = None if outcome is CallOutcome.DONE else "in words"
+    return ToolCall("postgres", tool, outcome, 1.5, duration_ms, request_bytes=30, result_bytes=4, detail=detail)

@@ -7,6 +7,9 @@ from orchestrator.domain.errors import GrantInvalid, LimitExceeded
 from orchestrator.domain.execution import GatewayLimits
 from orchestrator.domain.ledger import CallOutcome
 from orchestrator.gateway.grants import Grants
+from orchestrator.gateway.recorder import Recorder
+from tests.support.fake_journal import FakeJournal
+from tests.support.samples import execution
 
 LIMITS = GatewayLimits(
     max_calls=3,
@@ -20,8 +23,12 @@ CALLER = Caller("key", Role("developer", frozenset({"postgres"})), "hash")
 
 
 @pytest.fixture
-def grants() -> Grants:
-    return Grants(LIMITS)
+async def grants():
+    journal = FakeJournal()
+    await journal.open(execution(id="execution"))
+    recorder = Recorder(journal)
+    yield Grants(LIMITS, recorder)
+    await recorder.finish()
 
 
 def issue(grants: Grants, slot: str = "slot", caller: Caller = CALLER):
@@ -69,8 +76,8 @@ async def test_revoking_ends_the_calls_under_way_and_the_ledger_says_how_far_the
     with pytest.raises(GrantInvalid):
         await call
     assert [call.outcome for call in grant.calls()] == [CallOutcome.IN_FLIGHT, CallOutcome.NEVER_SENT]
-    waiting.finish(CallOutcome.DONE)
-    waiting.finish(CallOutcome.DENIED)
+    await waiting.finish(CallOutcome.DONE)
+    await waiting.finish(CallOutcome.DENIED)
     assert grant.calls()[1].outcome is CallOutcome.DONE
 
 

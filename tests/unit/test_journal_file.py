@@ -5,8 +5,10 @@ import pytest
 
 from orchestrator.adapters.journal import SqliteJournal
 from orchestrator.domain.errors import JournalUnavailable
+from orchestrator.domain.execution import State
+from orchestrator.domain.ledger import CallOutcome, CallRecord
 from tests.contract.test_journal import result_of
-from tests.support.samples import execution
+from tests.support.samples import execution, tool_call
 
 
 async def test_the_journal_survives_a_restart(tmp_path):
@@ -38,16 +40,38 @@ async def test_a_place_that_cannot_be_written_is_a_clear_error(tmp_path):
     await journal.close()
 
 
-async def test_only_the_newest_executions_are_kept_with_their_output(tmp_path):
+async def test_calls_are_on_disk_as_soon_as_they_are_recorded(tmp_path):
+    killed, next_one = (SqliteJournal(tmp_path / "journal.sqlite3", max_executions=10) for _ in range(2))
+    calls = (tool_call(), tool_call(CallOutcome.IN_FLIGHT))
+    await killed.open(execution(id="a"), State.RUNNING)
+    await killed.record_calls([CallRecord("a", number, call) for number, call in enumerate(calls)])
+    assert await next_one.mark_interrupted() == 1
+    assert (await next_one.find("a")).tool_calls == calls
+    await next_one.close()
+    await killed.close()
+
+
+async def test_after_a_write_that_failed_the_next_one_succeeds(tmp_path):
+    journal = SqliteJournal(tmp_path / "journal.sqlite3", max_executions=10)
+    await journal.open(execution(id="a"), State.RUNNING)
+    with pytest.raises(JournalUnavailable):
+        await journal.record_calls([CallRecord("a", 0, tool_call(tool=None))])
+    await journal.record_calls([CallRecord("a", 0, tool_call())])
+    assert (await journal.find("a")).tool_calls == (tool_call(),)
+    await journal.close()
+
+
+async def test_only_the_newest_executions_are_kept_with_their_output_and_calls(tmp_path):
     journal = SqliteJournal(tmp_path / "journal.sqlite3", max_executions=3)
     for number in range(6):
         await journal.open(execution(id=f"e{number}"))
-        await journal.finish(result_of(f"e{number}"))
+        await journal.finish(result_of(f"e{number}", calls=(tool_call(),)))
     await journal.prune()
     kept = await journal.newest(caller=None, limit=10, before=None)
     assert [record.id for record in kept] == ["e5", "e4", "e3"]
     with sqlite3.connect(tmp_path / "journal.sqlite3") as database:
         assert database.execute("SELECT count(*) FROM outputs").fetchone() == (6,)
+        assert database.execute("SELECT count(*) FROM tool_calls").fetchone() == (3,)
     database.close()
     await journal.close()
 
