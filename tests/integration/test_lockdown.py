@@ -241,15 +241,16 @@ async def test_resource_limits_cannot_be_raised(api):
 import resource
 names = ("RLIMIT_CORE", "RLIMIT_NOFILE", "RLIMIT_FSIZE", "RLIMIT_MEMLOCK", "RLIMIT_MSGQUEUE")
 kinds = {name: getattr(resource, name, 12) for name in names}
-def raised(kind):
+def can_set(kind, soft, hard):
     try:
-        resource.setrlimit(kind, (1 << 40, 1 << 40))
+        resource.setrlimit(kind, (soft, hard))
     except (ValueError, OSError):
         return False
     return True
-resource.setrlimit(resource.RLIMIT_NOFILE, (512, 1024))
-tell([{name: resource.getrlimit(kind)[1] for name, kind in kinds.items()},
-      [name for name, kind in kinds.items() if raised(kind)], resource.getrlimit(resource.RLIMIT_NOFILE)[0]])
+found = {name: resource.getrlimit(kind)[1] for name, kind in kinds.items()}
+raised = [name for name, kind in kinds.items() if can_set(kind, found[name], found[name] + 1)]
+can_set(resource.RLIMIT_NOFILE, 512, found["RLIMIT_NOFILE"])
+tell([found, raised, resource.getrlimit(resource.RLIMIT_NOFILE)[0]])
 """
     limits, raised, lowered = await probe(api, code)
     assert limits == {
