@@ -10,6 +10,7 @@ from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
 from orchestrator.domain.execution import Execution, ExecutionResult
+from orchestrator.domain.ledger import CallOutcome
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
 Gauges = dict[str, tuple[str, Callable[[], float]]]
@@ -34,6 +35,12 @@ class Metrics:
             "code_executor_output_bytes", "Bytes that programs printed.", ["stream"], registry=self._registry
         )
 
+        self._calls = Counter(
+            "code_executor_tool_calls", "Tool calls of executions that ended.", ["outcome"], registry=self._registry
+        )
+        for outcome in CallOutcome:  # so that the first denied call is a step from 0, not a new line
+            self._calls.labels(outcome)
+
     def observe(self, execution: Execution, result: ExecutionResult) -> None:
         self._executions.labels(execution.language, result.outcome).inc()
         self._phases.labels("queue").observe(result.timings.queue_seconds)
@@ -41,6 +48,8 @@ class Metrics:
         self._phases.labels("run").observe(result.timings.run_seconds)
         self._output.labels("stdout").inc(len(result.stdout))
         self._output.labels("stderr").inc(len(result.stderr))
+        for call in result.tool_calls:
+            self._calls.labels(call.outcome).inc()
 
     def render(self) -> bytes:
         return generate_latest(self._registry)

@@ -61,12 +61,6 @@ class MisdirectedRequest(OrchestratorError):
     code = "misdirected_request"
 
 
-class Forbidden(OrchestratorError):
-    """Ask an operator to extend the role in roles.json."""
-
-    code = "forbidden"
-
-
 class NotFound(OrchestratorError):
     """Check the id and that the key is the one that started the execution."""
 

@@ -112,7 +112,6 @@ class Gateway:
         self._recorder = Recorder(journal)
         self._grants = Grants(limits, self._recorder)
         self._server: web.Server | None = None
-        self.denied = 0
 
     def accept(self, slot_id: str) -> asyncio.Protocol:
         """A protocol for one connection that the slot relays."""
@@ -172,7 +171,6 @@ class Gateway:
             return await self._forward(grant, entry, server, tool, arguments, size)
         except OrchestratorError as error:
             outcome = OUTCOME_OF_CODE.get(error.code, CallOutcome.UNAVAILABLE)
-            self.denied += outcome is CallOutcome.DENIED
             await entry.finish(outcome, detail=error.message)
             raise
 

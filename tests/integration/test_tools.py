@@ -13,6 +13,7 @@ from aiohttp import web
 
 from tests.support.api import Api
 from tests.support.installation import PROJECT, Installation
+from tests.support.metrics import samples
 from tests.support.upstream_server import Huge, ScriptedProxy, Slow, malformed, reply, resets, serving, tool
 
 SERVERS = PROJECT / ".build" / "mcp-servers" / "node_modules" / "@modelcontextprotocol"
@@ -295,6 +296,15 @@ async def test_a_developer_cannot_name_a_forbidden_server_by_any_spelling(stack,
     allowed, denied = result["output"].splitlines()
     assert allowed == "200", result["stderr"]
     assert denied.startswith(("(403", "(422")), denied
+
+
+async def test_a_denied_call_is_told_and_counted(stack):
+    denied = ("code_executor_tool_calls_total", "denied")
+    before = await samples(stack.api)
+    result = await stack.developer.python(PROBE + "print(call('filesystem', 'list_allowed_directories')[0])")
+    assert result["output"] == "403\n", result["stderr"]
+    assert [call["outcome"] for call in result["toolCalls"]] == ["denied"]
+    assert (await samples(stack.api))[denied] == before[denied] + 1
 
 
 @pytest.mark.parametrize("token", ["", "x", "a" * 4_000, "null"])
