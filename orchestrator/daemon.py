@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import secrets
 import signal
@@ -77,6 +78,8 @@ async def serve(settings: Settings) -> None:
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signal_number, stop.set)
     async with running_daemon(settings) as daemon:
+        # A full collection of what was loaded by now would stop the event loop for 30 ms, again and again.
+        gc.freeze()
         log.info("daemon.listening", host=settings.host, port=daemon.port, version=__version__)
         await stop.wait()
         log.info("daemon.stopping")

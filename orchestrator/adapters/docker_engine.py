@@ -39,6 +39,7 @@ C = TypeVar("C", bound=DockerContainer)
 CALL_TIMEOUT_SECONDS = 30
 READY_TIMEOUT_SECONDS = 20
 REMOVAL_TIMEOUT_SECONDS = 10
+LEAVE_TIMEOUT_SECONDS = 2
 KINDS = frozenset(kind.value for kind in Kind)
 NETWORK_OPTIONS = {"com.docker.network.bridge.inhibit_ipv4": "true"}
 
@@ -92,9 +93,13 @@ class DockerEngine:
         found = await self._call(lambda api: api.containers(all=True, filters={"label": label}))
         return [self._owned(item) for item in found if item["Labels"].get(lockdown.LABEL) in KINDS]
 
-    @_when_unreachable
-    async def remove(self, container_id: str) -> None:
+    async def remove(self, container_id: str, leaves_by_itself: bool = False) -> None:
         """Returns when the engine no longer knows the container."""
+        if not (leaves_by_itself and await self._until_removed(container_id, LEAVE_TIMEOUT_SECONDS)):
+            await self._force_removal(container_id)
+
+    @_when_unreachable
+    async def _force_removal(self, container_id: str) -> None:
         try:
             await self._call(lambda api: api.remove_container(container_id, force=True, v=True))
         except docker.errors.NotFound:
@@ -102,7 +107,8 @@ class DockerEngine:
         except docker.errors.APIError as error:
             if error.status_code != 409:  # 409: its own AutoRemove is already at it
                 raise
-            await self._until_removed(container_id)
+            if not await self._until_removed(container_id, REMOVAL_TIMEOUT_SECONDS):
+                raise
 
     async def describe(self) -> EngineDescription:
         version = await self._call(lambda api: api.version())
@@ -169,11 +175,15 @@ class DockerEngine:
             log.error("lockdown.mismatch", container_id=container_id, differences=found)
             raise LockdownMismatch(f"The engine made a sandbox otherwise than asked: {found[0]}.")
 
-    async def _until_removed(self, container_id: str) -> None:
+    async def _until_removed(self, container_id: str, seconds: float) -> bool:
+        """False when it is still there, or the engine does not say."""
         try:
-            await self._call(lambda api: api.wait(container_id, timeout=REMOVAL_TIMEOUT_SECONDS, condition="removed"))
+            await self._call(lambda api: api.wait(container_id, timeout=seconds, condition="removed"))
         except docker.errors.NotFound:
-            return
+            return True
+        except (EngineUnavailable, docker.errors.APIError):
+            return False
+        return True
 
     async def _require_image(self) -> None:
         try:

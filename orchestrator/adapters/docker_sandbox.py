@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
-from orchestrator.adapters.frames import Frame, FrameKind, FramingBroken, encode_request
+from orchestrator.adapters.frames import PROTOCOL, Frame, FrameKind, FramingBroken, encode, encode_files, encode_run
 from orchestrator.adapters.leashed_process import LeashedProcess
 from orchestrator.adapters.relay import Accept, Relay
 from orchestrator.domain.errors import SandboxFault
@@ -16,7 +16,7 @@ from orchestrator.domain.sandbox import Program
 Receive = Callable[[Stream, bytes], None]
 T = TypeVar("T")
 
-Remove = Callable[[str], Awaitable[None]]
+Remove = Callable[[str, bool], Awaitable[None]]
 
 PREPARE_CHARACTERS = 1024 * 1024
 _RELAYED = (FrameKind.OPENED, FrameKind.BYTES, FrameKind.WINDOW, FrameKind.FINISHED)
@@ -42,16 +42,27 @@ class DockerContainer:
 
     async def destroy(self) -> None:
         self._process.let_go()
-        await self._remove(self.id)
+        await self._remove(self.id, self._leaves_by_itself)
+
+    @property
+    def _leaves_by_itself(self) -> bool:
+        """When it is let go, or has done its work; then the engine need not be asked to kill it."""
+        return True
 
     def _take(self, frame: Frame) -> None:
         match frame.kind:
             case FrameKind.READY:
-                _resolve(self._ready, None)
+                self._note_ready(frame.payload)
             case FrameKind.FAULT:
-                self._fail(SandboxFault(f"the runner failed: {frame.fields().get('message')}"))
+                self._fail(SandboxFault(f"the runner failed: {frame.payload.decode(errors='replace')}"))
             case _:
                 raise FramingBroken(f"an unexpected {frame.kind.name} frame")
+
+    def _note_ready(self, protocol: bytes) -> None:
+        if protocol == PROTOCOL:
+            _resolve(self._ready, None)
+        else:
+            self._fail(SandboxFault("the runner image is of another version than the daemon: run `make image`"))
 
     def _end(self) -> None:
         self._fail(SandboxFault(self._process.why_it_ended))
@@ -87,17 +98,26 @@ class DockerSandbox(DockerContainer):
         self._done: asyncio.Future[Ending] = asyncio.get_running_loop().create_future()
         self._receive: Receive = lambda stream, data: None
         self._room = {Stream.STDOUT: 0, Stream.STDERR: 0}
+        self._begun = False
         super().__init__(container_id, process, remove)
 
     def prepare(self, files: Mapping[str, str]) -> None:
-        for message in _prepare_messages(files):
-            self._process.send(encode_request(message))
+        for batch in _batches(files):
+            self._process.send(encode_files(batch))
+
+    def preload(self) -> None:
+        self._process.send(encode(FrameKind.PRELOAD))
+
+    @property
+    def _leaves_by_itself(self) -> bool:
+        return not self._begun or self._done.done()
 
     async def run(self, program: Program, receive: Receive) -> Ending:
         limit = program.limits.max_output_bytes
         self._room = {Stream.STDOUT: limit, Stream.STDERR: limit}
         self._receive = receive
-        self._process.send(encode_request(_run_message(program)))
+        self._begun = True
+        self._process.send(encode_run(program))
         return await asyncio.shield(self._done)
 
     def _take(self, frame: Frame) -> None:
@@ -154,7 +174,7 @@ def _whole_or_none(value: Any) -> int | None:
     raise ValueError(repr(value))
 
 
-def _prepare_messages(files: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+def _batches(files: Mapping[str, str]) -> Iterator[dict[str, str]]:
     """In pieces: a frame has a limit, and a role may see thousands of tools."""
     batch: dict[str, str] = {}
     size = 0
@@ -162,18 +182,7 @@ def _prepare_messages(files: Mapping[str, str]) -> Iterator[dict[str, Any]]:
         batch[path] = text
         size += len(text)
         if size > PREPARE_CHARACTERS:
-            yield {"type": "prepare", "files": batch}
+            yield batch
             batch, size = {}, 0
     if batch:
-        yield {"type": "prepare", "files": batch}
-
-
-def _run_message(program: Program) -> dict[str, Any]:
-    return {
-        "type": "run",
-        "code": program.code,
-        "timeout_seconds": program.limits.timeout_seconds,
-        "max_stdout_bytes": program.limits.max_output_bytes,
-        "max_stderr_bytes": program.limits.max_output_bytes,
-        "environment": dict(program.environment),
-    }
+        yield batch

@@ -14,10 +14,14 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from orchestrator.domain.sandbox import Program
+
 MAX_FRAME_BYTES = 65_536
 _ENGINE_HEADER = struct.Struct(">BxxxI")
 _RUNNER_HEADER = struct.Struct(">cI")
-_REQUEST_HEADER = struct.Struct(">I")
+_LENGTH = struct.Struct(">I")
+_LIMITS = struct.Struct(">dQQ")
+PROTOCOL = b"2"  # what a runner says when it is ready; one more with each change of the messages below
 
 
 class FramingBroken(Exception):
@@ -34,6 +38,9 @@ class FrameKind(Enum):
     BYTES = b"B"
     WINDOW = b"W"
     FINISHED = b"F"
+    FILES = b"P"
+    PRELOAD = b"L"
+    RUN = b"G"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +109,23 @@ class RunnerFrameDecoder:
         return Frame(_kind(kind), payload)
 
 
-def encode_request(message: Mapping[str, Any]) -> bytes:
-    # Lone surrogates are legal in JSON and in a caller's code: escaping to ASCII carries them through.
-    body = json.dumps(message, ensure_ascii=True).encode("ascii")
-    return _REQUEST_HEADER.pack(len(body)) + body
+def encode(kind: FrameKind, payload: bytes = b"") -> bytes:
+    return _RUNNER_HEADER.pack(kind.value, len(payload)) + payload
+
+
+def encode_files(files: Mapping[str, str]) -> bytes:
+    texts = (_text(text) for item in files.items() for text in item)
+    return encode(FrameKind.FILES, b"".join(_LENGTH.pack(len(text)) + text for text in texts))
+
+
+def encode_run(program: Program) -> bytes:
+    limits = _LIMITS.pack(program.limits.timeout_seconds, *[program.limits.max_output_bytes] * 2)
+    environment = _text("".join(f"{name}={value}\0" for name, value in program.environment.items()))
+    return encode(FrameKind.RUN, limits + _LENGTH.pack(len(environment)) + environment + _text(program.code))
+
+
+def _text(text: str) -> bytes:
+    return text.encode("utf-8", "replace")  # a lone surrogate, legal in the JSON of a tool's description, is no text
 
 
 def _kind(byte: bytes) -> FrameKind:

@@ -11,15 +11,16 @@ import struct
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from orchestrator.adapters.frames import Frame, FrameKind, FramingBroken
+from orchestrator.adapters.frames import Frame, FrameKind, FramingBroken, encode
 
 MAX_DATA_BYTES = 32 * 1024
 WINDOW_BYTES = 128 * 1024
 RESUME_BELOW_BYTES = 64 * 1024
+# Acknowledging each piece would wake everybody on the way once more; half a window at a time never stops the sender.
+ACKNOWLEDGE_BYTES = WINDOW_BYTES // 2
 MAX_CONNECTIONS = 128
 
 _NUMBER = struct.Struct(">I")
-_HEADER = struct.Struct(">cI")
 
 Accept = Callable[[str], asyncio.Protocol]
 Send = Callable[[bytes], None]
@@ -51,7 +52,7 @@ class Relay:
         self._connections.pop(number, None)
 
     def send(self, kind: FrameKind, number: int, data: bytes = b"") -> None:
-        self._send(_HEADER.pack(kind.value, _NUMBER.size + len(data)) + _NUMBER.pack(number) + data)
+        self._send(encode(kind, _NUMBER.pack(number) + data))
 
     def _open(self, number: int) -> None:
         if number in self._connections or len(self._connections) >= MAX_CONNECTIONS:
@@ -71,6 +72,7 @@ class RelayedConnection(asyncio.Transport):
         self._may_send = WINDOW_BYTES
         self._unsent = bytearray()
         self._unread = bytearray()
+        self._unacknowledged = 0
         self._reading = True
         self._writing_paused = False
         self._closing = False
@@ -141,8 +143,14 @@ class RelayedConnection(asyncio.Transport):
         if self._reading and self._unread and not self._closing:
             data = bytes(self._unread)
             self._unread.clear()
-            self._relay.send(FrameKind.WINDOW, self._number, _NUMBER.pack(len(data)))
+            self._acknowledge(len(data))
             self._protocol.data_received(data)
+
+    def _acknowledge(self, size: int) -> None:
+        self._unacknowledged += size
+        if self._unacknowledged >= ACKNOWLEDGE_BYTES:
+            self._relay.send(FrameKind.WINDOW, self._number, _NUMBER.pack(self._unacknowledged))
+            self._unacknowledged = 0
 
     def _flush(self) -> None:
         while self._unsent and self._may_send and not self._lost:

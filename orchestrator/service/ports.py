@@ -49,6 +49,9 @@ class Sandbox(Protocol):
     @property
     def alive(self) -> bool: ...
 
+    def preload(self) -> None:
+        """Let the interpreter load what programs often need, while nobody waits."""
+
     async def run(self, program: Program, receive: Receive) -> Ending: ...
 
     async def destroy(self) -> None: ...

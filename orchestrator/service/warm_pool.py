@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
+from itertools import islice
 
 import structlog
 
@@ -25,6 +26,7 @@ DEMAND_WINDOW_SECONDS = 10.0
 LOOK_EVERY_SECONDS = 0.5
 LET_PROGRAMS_RUN_SECONDS = 0.1
 REFILLS_AT_ONCE = 2
+PRELOADS_AT_ONCE = 2
 LONGEST_BACKOFF_SECONDS = 5.0
 NOT_YET_KNOWN = "warm"
 # What an idle sandbox costs, with the slot it sits in; measured in bench/.
@@ -34,10 +36,15 @@ Files = Mapping[str, str]
 Recipes = Callable[[], Mapping[Recipe, Files]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class WarmSandbox:
     lease: Lease
     started_at: float
+    preloaded: bool = False
+
+    def preload(self) -> None:
+        self.preloaded = True
+        self.lease.sandbox.preload()
 
     @property
     def age_seconds(self) -> float:
@@ -96,15 +103,24 @@ class WarmPool:
         """One round of keeping the pool filled: at once when somebody took a sandbox, else now and then."""
         await self._until_wanted()
         await self._until_executions_had_their_turn()
-        await self.refill_once()
+        if not await self.refill_once():
+            self._preload_some()
 
-    async def refill_once(self) -> None:
-        """Retires what is stale, makes what is missing."""
+    async def refill_once(self) -> bool:
+        """Retires what is stale, makes what is missing; False when nothing was."""
         wanted = self._recipes()
         self._retire_stale(wanted)
         missing = self._missing(wanted)
         if missing and not self._closed:
             await asyncio.gather(*(self._make(recipe, wanted[recipe]) for recipe in missing))
+        return bool(missing)
+
+    def _preload_some(self) -> None:
+        """It costs as much as half a start and most programs do without, so it is done when nothing else is to do."""
+        if not self._leased:
+            idle = (warm for waiting in self._idle.values() for warm in waiting if not warm.preloaded)
+            for warm in islice(idle, PRELOADS_AT_ONCE):
+                warm.preload()
 
     async def _until_executions_had_their_turn(self) -> None:
         """A start takes most of a core: one that an execution waits for comes first, and so does a short program."""

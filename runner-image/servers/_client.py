@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import sys
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ._arguments import Rule, as_json, problems, without_absent
+from ._http import Connections
 from .errors import InvalidArguments, ToolDenied, ToolError, ToolLimitExceeded, ToolUnavailable
-
-if TYPE_CHECKING:
-    from http.client import HTTPConnection
 
 _ERRORS: dict[str, type[ToolError]] = {
     "tool_denied": ToolDenied,
@@ -23,17 +20,7 @@ _ERRORS: dict[str, type[ToolError]] = {
     "limit_exceeded": ToolLimitExceeded,
 }
 
-# Connections that wait for their next request, each used by one thread at a time.
-_idle: list[tuple[str, HTTPConnection]] = []
-
-
-def _close_idle() -> None:
-    while _idle:
-        _idle.pop()[1].close()
-
-
-# A forked child must not read the answers of its parent.
-os.register_at_fork(after_in_child=_close_idle)
+_connections = Connections()
 
 
 class Tool:
@@ -105,48 +92,10 @@ def ask(path: str, body: str, server: str = "", tool: str = "") -> Any:
 
 
 def _exchange(path: str, body: bytes) -> tuple[int, bytes]:
-    # Loading it takes longer than a call.
-    from http.client import HTTPException
-
     gateway, grant = os.environ.get("CODE_EXECUTOR_GATEWAY"), os.environ.get("CODE_EXECUTOR_GRANT")
     if not gateway or not grant:
         raise ConnectionError("there is none here.")
-    connection = _connection_to(gateway)
-    headers = {"Authorization": f"Bearer {grant}", "Content-Type": "application/json"}
-    try:
-        connection.request("POST", path, body, headers)
-        response = connection.getresponse()
-        reply = response.read()
-    except (OSError, HTTPException) as error:
-        connection.close()
-        raise ConnectionError(str(error) or type(error).__name__) from error
-    if response.will_close:
-        connection.close()
-    else:
-        _idle.append((gateway, connection))
-    return response.status, reply
-
-
-def _connection_to(gateway: str) -> HTTPConnection:
-    from http.client import HTTPConnection
-
-    while _idle:
-        address, connection = _idle.pop()
-        if address == gateway and _is_alive(connection):
-            return connection
-        connection.close()
-    return HTTPConnection(gateway.removeprefix("http://").rstrip("/"))
-
-
-def _is_alive(connection: HTTPConnection) -> bool:
-    """Found out beforehand, because a request that was sent cannot be sent again: it may have been carried out."""
-    try:
-        connection.sock.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
-    return False
+    return _connections.post(gateway, path, grant, body)
 
 
 def _parsed(reply: bytes) -> Any:

@@ -42,6 +42,10 @@ class FakeContainer:
 class FakeSandbox(FakeContainer):
     slot_id: str = ""
     runs: int = 0
+    preloads: int = 0
+
+    def preload(self) -> None:
+        self.preloads += 1
 
     async def run(self, program: Program, receive: Receive) -> Ending:
         self.runs += 1

@@ -10,9 +10,12 @@ from orchestrator.adapters.frames import (
     FrameKind,
     FramingBroken,
     RunnerFrameDecoder,
-    encode_request,
+    encode_files,
+    encode_run,
 )
 from orchestrator.domain.execution import Outcome
+from orchestrator.domain.sandbox import Program
+from tests.support.samples import limits
 
 DONE = {
     "ending": "exited",
@@ -63,9 +66,18 @@ def test_a_frame_that_is_no_json_object_is_refused(payload):
         Frame(FrameKind.DONE, payload).fields()
 
 
-def test_requests_carry_any_text():
-    encoded = encode_request({"code": "é\ud800\x00"})
-    assert struct.unpack(">I", encoded[:4])[0] == len(encoded) - 4
+def test_a_run_order_carries_any_text():
+    encoded = encode_run(Program("é\ud800\x00", limits(7), {"A": "b=c", "D": ""}))
+    kind, length, timeout, stdout, stderr, size = struct.unpack_from(">cIdQQI", encoded)
+    rest = encoded[struct.calcsize(">cIdQQI") :]
+    assert (kind, length) == (b"G", len(encoded) - 5)
+    assert (timeout, stdout, stderr) == (7, 102_400, 102_400)
+    assert rest[:size] == b"A=b=c\0D=\0"
+    assert rest[size:] == "é?\0".encode()
+
+
+def test_files_are_carried_with_their_paths():
+    assert encode_files({"a.py": "é"}) == struct.pack(">cII4sI2s", b"P", 14, 4, b"a.py", 2, "é".encode())
 
 
 @pytest.mark.parametrize(

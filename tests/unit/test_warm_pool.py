@@ -170,3 +170,17 @@ async def test_closing_during_a_refill_leaves_nothing(warm):
     await filling
     await warm.sandboxes.all_destroyed()
     assert not warm.engine.sandboxes
+
+
+async def test_what_programs_often_need_is_loaded_when_there_is_nothing_else_to_do(warm, monkeypatch):
+    monkeypatch.setattr(warm_pool, "LOOK_EVERY_SECONDS", 0.01)
+    await warm.pool.tend()
+    assert [sandbox.preloads for sandbox in warm.engine.sandboxes] == [0, 0]
+    async with warm.pool.lease(PYTHON, {}, "e"):
+        await warm.fill()
+        await warm.pool.tend()
+        assert {sandbox.preloads for sandbox in warm.engine.sandboxes} == {0}
+    await warm.sandboxes.all_destroyed()
+    for _ in range(4):
+        await warm.pool.tend()
+    assert {sandbox.preloads for sandbox in warm.engine.sandboxes} == {1}

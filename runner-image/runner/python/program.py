@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import io
-import json
 import os
+import select
 import sys
 from _ast import PyCF_ALLOW_TOP_LEVEL_AWAIT
-from collections.abc import Callable
+from _collections_abc import Callable
 from types import CodeType, FunctionType, ModuleType, TracebackType
+
+MAIN = os.path.join(os.getcwd(), "main.py")
 
 _CONTROL_FD = 3
 _READY_FD = 4
 _CO_COROUTINE = 0x80
-_PREPARED = b'{"type": "prepared"}\n'
-_CLIENT_LIBRARY = ("asyncio", "http.client", "encodings.idna", "servers._client", "servers._lazy")
+_PRELOAD = b"L"
+# What calling tools and awaiting need, in steps of some milliseconds each.
+_PRELOADED = (
+    *("json", "socket", "datetime", "servers._client", "servers._lazy"),
+    *("logging", "ssl", "subprocess", "inspect", "asyncio"),
+)
 
 
 def _receive() -> tuple[str, dict[str, str]]:
@@ -23,18 +30,21 @@ def _receive() -> tuple[str, dict[str, str]]:
     gc.freeze()
     os.write(_READY_FD, b"\n")
     os.close(_READY_FD)
+    while os.read(_CONTROL_FD, 1) == _PRELOAD:
+        _preload()
     with open(_CONTROL_FD, "rb") as control:
-        while (head := control.read(len(_PREPARED))) == _PREPARED:
-            _load_client_library()
-        message = json.loads(head + control.read())
-    return message["code"], message["environment"]
+        environment = control.read(int.from_bytes(control.read(4), "big")).decode()
+        code = control.read().decode()
+    return code, dict(entry.split("=", 1) for entry in environment.split("\0")[:-1])
 
 
-def _load_client_library() -> None:
-    """What the first call of a tool needs is loaded now, when nobody waits for it."""
+def _preload() -> None:
+    """Loads what a program may need while nobody waits for it; a program that comes meanwhile goes first."""
     sys.path.insert(0, os.getcwd())
     try:
-        for module in _CLIENT_LIBRARY:
+        for module in _PRELOADED:
+            if select.select((_CONTROL_FD,), (), (), 0)[0]:
+                break
             __import__(module)
     except Exception:  # noqa: S110 - the program that needs it will see the error itself
         pass
@@ -89,15 +99,46 @@ def _execute(code: CodeType, module: ModuleType) -> None:
         exec(code, module.__dict__)  # noqa: S102 - running the given program is the purpose
 
 
+def _forget_modules_of(workspace: str) -> None:
+    for name, module in tuple(sys.modules.items()):
+        if isinstance(module, ModuleType) and str(vars(module).get("__file__")).startswith(workspace):
+            del sys.modules[name]
+
+
+def _exit_quickly(status: int) -> None:
+    """What an ordinary exit does for the program, without taking the interpreter apart."""
+    if threading := sys.modules.get("threading"):
+        threading._shutdown()
+    atexit._run_exitfuncs()
+    _forget_modules_of(os.path.dirname(MAIN))
+    gc.collect()  # now what the program's modules held is finalized
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except Exception:
+        return  # the ordinary exit, which now follows, tells
+    os._exit(status)
+
+
+def _exit_status_of(code: str) -> int:
+    """Of a program that ends in order; otherwise the interpreter has to tell how it ended."""
+    module = _become_main(MAIN)
+    compiled = compile(code, MAIN, "exec", flags=PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+    try:
+        _execute(compiled, module)
+    except SystemExit as end:
+        if end.code is None or type(end.code) is int:
+            return (end.code or 0) & 0xFF
+        raise
+    return 0
+
+
 def main() -> None:
     code, environment = _receive()
     os.environ.update(environment)
-    path = os.path.join(os.getcwd(), "main.py")
-    module = _become_main(path)
-    _show_only_frames_from(path)
-    _save(path, code)
-    compiled = compile(code, path, "exec", flags=PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
-    _execute(compiled, module)
+    _show_only_frames_from(MAIN)
+    _save(MAIN, code)
+    _exit_quickly(_exit_status_of(code))
 
 
 if __name__ == "__main__":

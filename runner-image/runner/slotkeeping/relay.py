@@ -29,6 +29,7 @@ class Connection:
         self.socket = sock
         self.may_send = wire.WINDOW_BYTES
         self.unwritten = bytearray()
+        self.unacknowledged = 0
         self.finishing = False
 
 
@@ -119,9 +120,16 @@ class Relay:
             self._close(connection)
             return
         del connection.unwritten[:written]
-        self._send(wire.encode_window(connection.number, written))
+        self._acknowledge(connection, written)
         if connection.finishing and not connection.unwritten:
             self._close(connection)
+
+    def _acknowledge(self, connection: Connection, size: int) -> None:
+        """Half a window at a time never stops the daemon, and a small answer is not followed by a frame of its own."""
+        connection.unacknowledged += size
+        if connection.unacknowledged >= wire.WINDOW_BYTES // 2:
+            self._send(wire.encode_window(connection.number, connection.unacknowledged))
+            connection.unacknowledged = 0
 
     def _read_leash(self, _events: int) -> None:
         data = os.read(self._leash_in, READ_BYTES)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
+PROTOCOL = b"2"
 READY, OPENED, BYTES, WINDOW, FINISHED = b"R", b"C", b"B", b"W", b"F"
 MAX_DATA_BYTES = 32 * 1024
 WINDOW_BYTES = 128 * 1024
@@ -30,8 +31,7 @@ def encode(kind: bytes, number: int, data: bytes = b"") -> bytes:
 
 
 def encode_ready() -> bytes:
-    payload = b'{"protocol": 1}'
-    return _HEADER.pack(READY, len(payload)) + payload
+    return _HEADER.pack(READY, len(PROTOCOL)) + PROTOCOL
 
 
 def encode_window(number: int, size: int) -> bytes:

@@ -1,20 +1,25 @@
-"""The two framings on the container's attached streams."""
+"""The framing on the container's attached streams, the same both ways: kind, length, payload."""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from _collections_abc import Iterator
 
 MAX_INCOMING_BYTES = 16 * 1024 * 1024
 MAX_PAYLOAD_BYTES = 65_536
 
+# To the orchestrator.
 READY = b"R"
 STDOUT = b"O"
 STDERR = b"E"
 DONE = b"D"
 FAULT = b"X"
+# From the orchestrator.
+FILES = b"P"
+PRELOAD = b"L"
+RUN = b"G"
 
-_LENGTH = struct.Struct(">I")
+_HEADER = struct.Struct(">cI")
 
 
 class ProtocolError(Exception):
@@ -24,31 +29,31 @@ class ProtocolError(Exception):
 def encode(kind: bytes, payload: bytes) -> bytes:
     if len(payload) > MAX_PAYLOAD_BYTES:
         raise ValueError(f"a frame carries at most {MAX_PAYLOAD_BYTES} bytes")
-    return kind + _LENGTH.pack(len(payload)) + payload
+    return _HEADER.pack(kind, len(payload)) + payload
 
 
 class FrameDecoder:
-    """Cuts the incoming byte stream into payloads."""
+    """Cuts the incoming byte stream into (kind, payload)."""
 
     __slots__ = ("_buffer",)
 
     def __init__(self) -> None:
         self._buffer = bytearray()
 
-    def feed(self, received: bytes) -> Iterator[bytes]:
+    def feed(self, received: bytes) -> Iterator[tuple[bytes, bytes]]:
         self._buffer += received
-        while (payload := self._next_payload()) is not None:
-            yield payload
+        while (frame := self._next()) is not None:
+            yield frame
 
-    def _next_payload(self) -> bytes | None:
-        if len(self._buffer) < _LENGTH.size:
+    def _next(self) -> tuple[bytes, bytes] | None:
+        if len(self._buffer) < _HEADER.size:
             return None
-        (length,) = _LENGTH.unpack_from(self._buffer)
+        kind, length = _HEADER.unpack_from(self._buffer)
         if length > MAX_INCOMING_BYTES:
             raise ProtocolError(f"a frame of {length} bytes is longer than {MAX_INCOMING_BYTES}")
-        end = _LENGTH.size + length
+        end = _HEADER.size + length
         if len(self._buffer) < end:
             return None
-        payload = bytes(self._buffer[_LENGTH.size : end])
+        payload = bytes(self._buffer[_HEADER.size : end])
         del self._buffer[:end]
-        return payload
+        return kind, payload

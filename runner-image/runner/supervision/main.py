@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import time
 
-from supervision import languages, program, shield
-from supervision.supervisor import Supervisor, wakeup_on_child_exit
+from supervision import languages, program, shield, signals
+from supervision.supervisor import Supervisor
 
 EXIT_USAGE = 64
 
@@ -20,7 +20,7 @@ def main(arguments: list[str]) -> int:
         return EXIT_USAGE
     shield.raise_shield()
     shield.adopt_orphans()
-    wakeup = wakeup_on_child_exit()
+    wakeup = signals.wakeup_on_child_exit()
     os.chdir(workspace)
     started = program.start(languages.command(language, workspace, interpreter), workspace)
     return Supervisor(language, started, workspace, started_at + lifetime_seconds, wakeup).supervise()

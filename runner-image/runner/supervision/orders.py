@@ -2,97 +2,101 @@
 
 from __future__ import annotations
 
-import json
-import math
 import os
+import struct
+from _collections_abc import Iterator
 
+from supervision import frames
 from supervision.frames import ProtocolError
+
+_LENGTH = struct.Struct(">I")
+_LIMITS = struct.Struct(">dQQ")
+_INFINITY = float("inf")
 
 
 class Prepare:
     __slots__ = ("files",)
 
-    def __init__(self, files: dict[str, str]) -> None:
+    def __init__(self, files: dict[str, bytes]) -> None:
         self.files = files
 
 
+class Preload:
+    __slots__ = ()
+
+
 class Run:
-    """`payload` is the message as it came; the language runtime takes the code and environment from it."""
+    """`parcel` is for the language runtime: the length of the environment, each NAME=value with a NUL, the code."""
 
-    __slots__ = ("max_stderr_bytes", "max_stdout_bytes", "payload", "timeout_seconds")
+    __slots__ = ("max_stderr_bytes", "max_stdout_bytes", "parcel", "timeout_seconds")
 
-    def __init__(self, payload: bytes, timeout_seconds: float, max_stdout_bytes: int, max_stderr_bytes: int) -> None:
-        self.payload = payload
+    def __init__(self, parcel: bytes, timeout_seconds: float, max_stdout_bytes: int, max_stderr_bytes: int) -> None:
+        self.parcel = parcel
         self.timeout_seconds = timeout_seconds
         self.max_stdout_bytes = max_stdout_bytes
         self.max_stderr_bytes = max_stderr_bytes
 
 
-def parse(payload: bytes) -> Prepare | Run:
-    message = _json_object(payload)
-    match message.get("type"):
-        case "prepare":
-            return Prepare(_texts_by_name(message, "files"))
-        case "run":
-            return _run(message, payload)
-        case other:
-            raise ProtocolError(f"unknown message type {other!r}")
+def parse(kind: bytes, payload: bytes) -> Prepare | Preload | Run:
+    if kind == frames.FILES:
+        return Prepare(dict(_files(payload)))
+    if kind == frames.PRELOAD:
+        return Preload()
+    if kind == frames.RUN:
+        return _run(payload)
+    raise ProtocolError(f"unknown message kind {kind!r}")
 
 
-def _json_object(payload: bytes) -> dict[str, object]:
-    try:
-        message = json.loads(payload)
-    except (ValueError, RecursionError):
-        raise ProtocolError("the message is not JSON") from None
-    if not isinstance(message, dict):
-        raise ProtocolError("the message is not a JSON object")
-    return message
+def _files(payload: bytes) -> Iterator[tuple[str, bytes]]:
+    rest = payload
+    while rest:
+        name, rest = _cut(rest, "prepare")
+        text, rest = _cut(rest, "prepare")
+        try:
+            yield name.decode(), text
+        except UnicodeDecodeError:
+            raise ProtocolError(f"prepare: {name!r} is not a path") from None
 
 
-def _run(message: dict[str, object], payload: bytes) -> Run:
-    if not isinstance(message.get("code"), str):
-        raise ProtocolError("run: code must be a string")
-    for name, text in _texts_by_name(message, "environment").items():
-        if not name or "=" in name or "\0" in name + text:
-            raise ProtocolError(f"run: {name!r} cannot be set in the environment")
-    return Run(
-        payload=payload,
-        timeout_seconds=_seconds(message, "timeout_seconds"),
-        max_stdout_bytes=_count(message, "max_stdout_bytes"),
-        max_stderr_bytes=_count(message, "max_stderr_bytes"),
-    )
+def _cut(data: bytes, what: str) -> tuple[bytes, bytes]:
+    """A piece with its length before it, and what follows."""
+    start = _LENGTH.size
+    if len(data) < start or len(data) < (end := start + int(_LENGTH.unpack_from(data)[0])):
+        raise ProtocolError(f"{what}: the message ends too early")
+    return data[start:end], data[end:]
 
 
-def _texts_by_name(message: dict[str, object], field: str) -> dict[str, str]:
-    value = message.get(field)
-    if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
-        raise ProtocolError(f"{field} must be an object of strings")
-    return value
+def _run(payload: bytes) -> Run:
+    if len(payload) < _LIMITS.size:
+        raise ProtocolError("run: the message ends too early")
+    timeout_seconds, max_stdout_bytes, max_stderr_bytes = _LIMITS.unpack_from(payload)
+    if not 0 < timeout_seconds < _INFINITY:
+        raise ProtocolError("run: timeout_seconds must be a positive number")
+    parcel = payload[_LIMITS.size :]
+    environment, _ = _cut(parcel, "run")
+    for entry in environment.split(b"\0")[:-1]:
+        if entry.find(b"=") < 1:
+            raise ProtocolError(f"run: {entry!r} cannot be set in the environment")
+    return Run(parcel, timeout_seconds, max_stdout_bytes, max_stderr_bytes)
 
 
-def _seconds(message: dict[str, object], field: str) -> float:
-    value = message.get(field)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
-        raise ProtocolError(f"run: {field} must be a positive number")
-    return float(value)
-
-
-def _count(message: dict[str, object], field: str) -> int:
-    value = message.get(field)
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise ProtocolError(f"run: {field} must be a whole number")
-    return value
-
-
-def write_files(workspace: str, files: dict[str, str]) -> None:
+def write_files(workspace: str, files: dict[str, bytes]) -> None:
+    made = {workspace}
     for name, text in files.items():
         path = os.path.join(workspace, _checked_name(name))
         try:
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            with open(path, "wb") as file:
-                file.write(text.encode("utf-8", "surrogatepass"))
+            if (directory := os.path.dirname(path)) not in made:
+                os.makedirs(directory, exist_ok=True)
+                made.add(directory)
+            _write(path, text)
         except OSError as error:
             raise ProtocolError(f"prepare: cannot write {name!r}: {error.strerror}") from None
+
+
+def _write(path: str, text: bytes) -> None:
+    with open(path, "wb", buffering=0) as file:
+        while text:
+            text = text[file.write(text) :]
 
 
 def _checked_name(name: str) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-import signal
-from collections.abc import Callable, Iterator
+from _collections_abc import Callable, Iterator
+
+from supervision import signals
 
 Killer = Callable[[], None]
 
@@ -16,7 +17,7 @@ def killer() -> Killer:
 def kill_namespace() -> None:
     """In PID 1 of a PID namespace, -1 means every other process of that namespace, atomically."""
     try:
-        os.kill(-1, signal.SIGKILL)
+        os.kill(-1, signals.KILL)
     except ProcessLookupError:
         return
 
@@ -25,7 +26,7 @@ def kill_descendants() -> None:
     """Outside a namespace of our own, -1 would mean the whole machine."""
     for pid in _descendants(os.getpid()):
         try:
-            os.kill(pid, signal.SIGKILL)
+            os.kill(pid, signals.KILL)
         except ProcessLookupError:
             continue
 

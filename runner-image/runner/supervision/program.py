@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import fcntl
 import os
-import signal
 import time
 
-from supervision import shield
+from supervision import signals
 
 # Numbers that both runtimes know.
 _CONTROL_FD = 3
@@ -75,7 +74,7 @@ def _spawn(command: list[str], workspace: str, targets: dict[int, int]) -> int:
         file_actions=actions,
         setsid=True,
         setsigmask=[],
-        setsigdef=[*shield.IGNORED_SIGNALS, signal.SIGCHLD],
+        setsigdef=[*signals.IGNORED, signals.CHILD_ENDED],
     )
 
 

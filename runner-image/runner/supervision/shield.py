@@ -2,33 +2,20 @@
 
 from __future__ import annotations
 
-import ctypes
+# The C module beneath ctypes: all that a call with whole numbers needs, without what ctypes loads at every start.
+import _ctypes
 import os
-import signal
+
+from supervision import signals
 
 _PR_SET_DUMPABLE = 4
 _PR_SET_CHILD_SUBREAPER = 36
-
-# SIGCHLD stays: ignoring it would make the kernel reap children and throw their exit status away.
-_LEFT_ALONE = frozenset(
-    (
-        signal.SIGKILL,
-        signal.SIGSTOP,
-        signal.SIGCHLD,
-        signal.SIGSEGV,
-        signal.SIGBUS,
-        signal.SIGFPE,
-        signal.SIGILL,
-    )
-)
-IGNORED_SIGNALS = signal.valid_signals() - _LEFT_ALONE
 
 
 def raise_shield() -> None:
     """A process that is not dumpable has its /proc entries owned by root and cannot be traced."""
     _prctl(_PR_SET_DUMPABLE, 0)
-    for number in IGNORED_SIGNALS:
-        signal.signal(number, signal.SIG_IGN)
+    signals.ignore()
 
 
 def adopt_orphans() -> None:
@@ -38,8 +25,6 @@ def adopt_orphans() -> None:
 
 
 def _prctl(option: int, value: int) -> None:
-    libc = ctypes.CDLL(None, use_errno=True)
-    zero = ctypes.c_ulong(0)
-    if libc.prctl(option, ctypes.c_ulong(value), zero, zero, zero) != 0:
-        error = ctypes.get_errno()
-        raise OSError(error, f"prctl({option}): {os.strerror(error)}")
+    address = _ctypes.dlsym(_ctypes.dlopen("libc.so.6", os.RTLD_NOW), "prctl")
+    if _ctypes.call_cdeclfunction(address, (option, value, 0, 0, 0)) != 0:
+        raise OSError(f"prctl({option}, {value}) failed")

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import select
-import signal
 import time
-from collections.abc import Callable
-from functools import partial
+from _collections_abc import Callable
 
 from supervision import frames, orders, processes
-from supervision.execution import Ending, Execution
+from supervision.execution import OUTPUT_LIMIT, TIMED_OUT, Execution
 from supervision.outbox import Outbox
 from supervision.program import Program
 from supervision.stream import Stream
@@ -21,9 +18,7 @@ EXIT_FAULT = 70
 EXIT_LEASH_ENDED = 71
 EXIT_LIFETIME_OVER = 72
 
-PROTOCOL = 1
-# Tells the runtime that files have come, so that it loads the tools' client library while nobody waits.
-PREPARED = b'{"type": "prepared"}\n'
+PROTOCOL = b"2"
 
 _READ_BYTES = 256 * 1024
 # A killed process ends as soon as the kernel lets it; one that hangs in the kernel dies with PID 1.
@@ -105,7 +100,7 @@ class Supervisor:
             handlers[self._program.control] = (select.POLLOUT, self._write_control)
         for stream in self._wanted_streams():
             if stream.rests_until <= now or self._stopping:
-                handlers[stream.fd] = (select.POLLIN, partial(self._forward, stream))
+                handlers[stream.fd] = (select.POLLIN, self._forwarder(stream))
 
     def _wanted_streams(self) -> list[Stream]:
         return [] if self._execution is None or self._outbox.full else self._execution.open_streams
@@ -135,17 +130,18 @@ class Supervisor:
 
     def _obey(self, received: bytes) -> None:
         try:
-            for payload in self._decoder.feed(received):
-                self._obey_order(orders.parse(payload))
+            for kind, payload in self._decoder.feed(received):
+                self._obey_order(orders.parse(kind, payload))
         except frames.ProtocolError as error:
             self._fail(str(error))
 
-    def _obey_order(self, order: orders.Prepare | orders.Run) -> None:
+    def _obey_order(self, order: orders.Prepare | orders.Preload | orders.Run) -> None:
         if self._run_order is not None:
             raise frames.ProtocolError("the run order was the last one; nothing may follow it")
         if isinstance(order, orders.Prepare):
             orders.write_files(self._workspace, order.files)
-            self._control_pending += PREPARED
+        elif isinstance(order, orders.Preload):
+            self._control_pending += frames.PRELOAD
             self._write_control()
         else:
             self._run_order = order
@@ -158,7 +154,7 @@ class Supervisor:
             return
         self._ready = True
         if announced:
-            self._outbox.put(frames.READY, _json(protocol=PROTOCOL, language=self._language))
+            self._outbox.put(frames.READY, PROTOCOL)
             self._start_run()
         else:
             self._fail(f"the {self._language} runtime ended before it was ready")
@@ -167,7 +163,7 @@ class Supervisor:
         """A run order that comes early waits, so that loading the runtime costs the program no time."""
         if self._ready and self._run_order is not None and self._exit_status is None:
             self._execution = Execution(self._run_order, self._program)
-            self._control_pending += self._run_order.payload
+            self._control_pending += frames.RUN + self._run_order.parcel
             self._write_control()
 
     def _write_control(self) -> None:
@@ -181,9 +177,12 @@ class Supervisor:
         if not self._control_pending and self._execution is not None:
             os.close(self._program.control)
 
+    def _forwarder(self, stream: Stream) -> Callable[[], None]:
+        return lambda: self._forward(stream)
+
     def _forward(self, stream: Stream) -> None:
         if not stream.forward(self._outbox):
-            self._end(Ending.OUTPUT_LIMIT)
+            self._end(OUTPUT_LIMIT)
 
     def _reap(self) -> None:
         os.read(self._wakeup, _READ_BYTES)
@@ -208,9 +207,9 @@ class Supervisor:
             self._outbox.discard()
             self._exit_status = EXIT_LIFETIME_OVER
         elif self._execution and not self._execution.ended and now >= self._execution.deadline:
-            self._end(Ending.TIMED_OUT)
+            self._end(TIMED_OUT)
 
-    def _end(self, ending: Ending) -> None:
+    def _end(self, ending: str) -> None:
         if self._execution is not None:
             self._execution.end(ending)
             self._stop_everything()
@@ -233,17 +232,8 @@ class Supervisor:
         if self._exit_status is None:
             self._kill_everything()
             explained = message + _last_words(self._program.stderr)
-            self._outbox.put(frames.FAULT, _json(message=explained[:_FAULT_CHARACTERS]))
+            self._outbox.put(frames.FAULT, explained[:_FAULT_CHARACTERS].encode(errors="replace"))
             self._exit_status = EXIT_FAULT
-
-
-def wakeup_on_child_exit() -> int:
-    read_end, write_end = os.pipe()
-    os.set_blocking(read_end, False)
-    os.set_blocking(write_end, False)
-    signal.signal(signal.SIGCHLD, lambda number, frame: None)
-    signal.set_wakeup_fd(write_end, warn_on_full_buffer=False)
-    return read_end
 
 
 def _poll(handlers: Handlers, seconds: float) -> list[int]:
@@ -253,10 +243,6 @@ def _poll(handlers: Handlers, seconds: float) -> list[int]:
     # Rounded up: waking a fraction of a millisecond early would spin until the time has come.
     milliseconds = int(min(max(0.0, seconds), _LONGEST_POLL_SECONDS) * 1000) + 1
     return [fd for fd, _ in poll.poll(milliseconds)]
-
-
-def _json(**fields: object) -> bytes:
-    return json.dumps(fields).encode()
 
 
 def _last_words(stderr: int) -> str:

@@ -11,7 +11,7 @@ import { printToStderr, traceOf } from './trace.mjs';
 
 const CONTROL_FD = 3;
 const READY_FD = 4;
-const PREPARED = Buffer.from('{"type": "prepared"}\n');
+const PRELOAD = 'L';
 
 /** A forked Node inherits these options; it must get the hooks, but not wait for a program of its own. */
 function passOnlyHooksToForks() {
@@ -46,24 +46,28 @@ async function loadClientLibrary() {
   }
 }
 
-/** @param {number} length */
-function readUpTo(length) {
-  const buffer = Buffer.alloc(length);
-  let filled = 0;
-  for (let read = 1; read > 0 && filled < length; filled += read) {
-    read = readSync(CONTROL_FD, buffer, filled, length - filled, null);
-  }
-  return buffer.subarray(0, filled);
+function readOrder() {
+  const order = Buffer.alloc(1);
+  readSync(CONTROL_FD, order);
+  return order.toString();
 }
 
 async function receive() {
   writeSync(READY_FD, '\n');
   closeSync(READY_FD);
-  let head;
-  while ((head = readUpTo(PREPARED.length)).equals(PREPARED)) await loadClientLibrary();
-  const message = JSON.parse(Buffer.concat([head, readFileSync(CONTROL_FD)]).toString('utf8'));
+  while (readOrder() === PRELOAD) await loadClientLibrary();
+  const parcel = readFileSync(CONTROL_FD);
   closeSync(CONTROL_FD);
-  return message;
+  const codeBegins = 4 + parcel.readUInt32BE();
+  return { environment: parcel.toString('utf8', 4, codeBegins), code: parcel.subarray(codeBegins) };
+}
+
+/** @param {string} environment NAME=value, each ended by a NUL */
+function extendEnvironment(environment) {
+  for (const entry of environment.split('\0').slice(0, -1)) {
+    const [name, ...value] = entry.split('=');
+    process.env[name] = value.join('=');
+  }
 }
 
 /** @param {'uncaughtException' | 'unhandledRejection'} event */
@@ -98,7 +102,7 @@ if (isMainThread) {
   writeSynchronously();
   await warmUp();
   const { code, environment } = await receive();
-  Object.assign(process.env, environment);
+  extendEnvironment(environment);
   writeFileSync(mainPath, code);
   reportUncaughtErrors();
   leaveQuickly();

@@ -85,23 +85,30 @@ class Supervised:
         while view:
             view = view[os.write(self._stdin.fileno(), view) :]
 
-    def send(self, **message: object) -> None:
-        payload = json.dumps(message).encode()
-        self.send_bytes(struct.pack(">I", len(payload)) + payload)
+    def send(self, kind: bytes, payload: bytes = b"") -> None:
+        self.send_bytes(struct.pack(">cI", kind, len(payload)) + payload)
 
     def prepare(self, files: dict[str, str]) -> None:
-        self.send(type="prepare", files=files)
+        texts = [text.encode() for item in files.items() for text in item]
+        self.send(b"P", b"".join(struct.pack(">I", len(text)) + text for text in texts))
 
-    def start(self, code: str, **options: object) -> None:
-        defaults: dict[str, object] = {
-            "timeout_seconds": PATIENCE_SECONDS,
-            "max_stdout_bytes": 1_000_000,
-            "max_stderr_bytes": 1_000_000,
-            "environment": {},
-        }
-        self.send(type="run", code=code, **(defaults | options))
+    def preload(self) -> None:
+        self.send(b"L")
 
-    def run(self, code: str, **options: object) -> Ended:
+    def start(
+        self,
+        code: str,
+        *,
+        timeout_seconds: float = PATIENCE_SECONDS,
+        max_stdout_bytes: int = 1_000_000,
+        max_stderr_bytes: int = 1_000_000,
+        environment: dict[str, str] | None = None,
+    ) -> None:
+        limits = struct.pack(">dQQ", timeout_seconds, max_stdout_bytes, max_stderr_bytes)
+        settings = "".join(f"{name}={value}\0" for name, value in (environment or {}).items()).encode()
+        self.send(b"G", limits + struct.pack(">I", len(settings)) + settings + code.encode())
+
+    def run(self, code: str, **options: Any) -> Ended:
         self.start(code, **options)
         return self.finish()
 

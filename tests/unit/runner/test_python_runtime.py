@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import time
+from textwrap import dedent
+
 import pytest
 
 from tests.unit.runner.supervised import Supervised
@@ -105,12 +110,6 @@ def test_error_text_that_utf8_cannot_carry_is_escaped(python: Supervised) -> Non
     assert python.run("raise ValueError('\\ud800')").errors.endswith("ValueError: \\ud800\n")
 
 
-def test_code_with_a_lone_surrogate_fails_as_the_users_error(python: Supervised) -> None:
-    ended = python.run("print('\ud800')")
-    assert "surrogates not allowed" in ended.errors
-    assert (ended.report["ending"], ended.exit_code) == ("exited", 1)
-
-
 def test_threads_are_joined_and_exit_handlers_run(python: Supervised) -> None:
     code = (
         "import atexit, threading\n"
@@ -146,3 +145,62 @@ def test_carriage_returns_in_the_code_survive_in_the_file(python: Supervised) ->
 def test_binary_output_passes_unchanged(python: Supervised) -> None:
     ended = python.run("import sys\nsys.stdout.buffer.write(bytes(range(256)))")
     assert ended.stdout == bytes(range(256))
+
+
+class TestExit:
+    """The exit is quicker than the interpreter's own, and the program must not notice."""
+
+    def test_what_the_program_registered_runs_in_order(self, python: Supervised) -> None:
+        code = """
+            import atexit, threading, time
+            class Held:
+                def __del__(self):
+                    print("finalized, with", helper())
+            def helper():
+                return "its globals"
+            held = Held()
+            cycle = [Held()]
+            cycle.append(cycle)
+            atexit.register(print, "atexit")
+            threading.Thread(target=lambda: (time.sleep(0.05), print("thread"))).start()
+            print("main")
+        """
+        lines = python.run(dedent(code)).output.splitlines()
+        assert lines == ["main", "thread", "atexit", *["finalized, with its globals"] * 2]
+
+    def test_what_an_imported_module_holds_is_finalized(self, python: Supervised) -> None:
+        python.prepare({"holder.py": "class Held:\n    def __del__(self): print('gone')\nheld = Held()\n"})
+        assert python.run("import holder").output == "gone\n"
+
+    def test_a_file_that_was_not_closed_is_flushed(self, python: Supervised) -> None:
+        assert python.run("out = open(1, 'w', closefd=False); out.write('kept')").output == "kept"
+
+    @pytest.mark.parametrize(
+        ("statement", "status"),
+        [("sys.exit()", 0), ("sys.exit(7)", 7), ("sys.exit(True)", 1), ("sys.exit('no')", 1), ("sys.exit(-1)", 255)],
+    )
+    def test_exit_status(self, python: Supervised, statement: str, status: int) -> None:
+        assert python.run(f"import sys; {statement}").exit_code == status
+
+    @pytest.mark.parametrize("broken", ["sys.stdout = None", "sys.stdout.close()", "del sys.stdout"])
+    def test_a_broken_stdout_ends_as_in_an_ordinary_interpreter(self, python: Supervised, broken: str) -> None:
+        ordinary = subprocess.run([sys.executable, "-I", "-u", "-c", f"import sys; {broken}"], check=False)
+        assert python.run(f"import sys; {broken}").exit_code == ordinary.returncode
+
+    def test_failing_exit_functions_are_told(self, python: Supervised) -> None:
+        ended = python.run("import atexit; atexit.register(lambda: 1 / 0)")
+        assert ended.exit_code == 0
+        assert "ZeroDivisionError" in ended.errors
+
+
+def test_preloading_gives_way_to_a_program(python: Supervised) -> None:
+    python.preload()
+    assert python.run("print(1)").output == "1\n"
+
+
+def test_preloaded_modules_are_there_and_leave_no_trace_in_the_path(python: Supervised) -> None:
+    python.prepare({"servers/__init__.py": "", "servers/_client.py": "", "servers/_lazy.py": ""})
+    python.preload()
+    time.sleep(1)
+    ended = python.run("import sys; print('asyncio' in sys.modules, 'servers._client' in sys.modules, sys.path[:2])")
+    assert ended.output.startswith(f"True True ['{python.workspace}', '/")

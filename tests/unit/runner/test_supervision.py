@@ -82,7 +82,7 @@ class TestMemoryEnding:
         counted = 0
         monkeypatch.setattr(cgroup, "oom_kills", lambda: counted)
         run = started_execution()
-        run.end(execution.Ending.TIMED_OUT)
+        run.end(execution.TIMED_OUT)
         counted = 1
         run.record_exit(signal.SIGKILL)
         assert json.loads(run.report())["ending"] == "timed_out"
@@ -90,7 +90,7 @@ class TestMemoryEnding:
 
 def started_execution() -> execution.Execution:
     program = Program(os.getpid(), *os.pipe(), *os.pipe())
-    return execution.Execution(orders.Run(b"{}", 1.0, 100, 100), program)
+    return execution.Execution(orders.Run(b"", 1.0, 100, 100), program)
 
 
 class TestKilling:
@@ -103,9 +103,9 @@ class TestKilling:
 class TestFrames:
     def test_several_frames_may_come_in_one_piece(self) -> None:
         decoder = frames.FrameDecoder()
-        first, second = struct.pack(">I", 2) + b"{}", struct.pack(">I", 0)
-        assert list(decoder.feed(first + second + first[:5])) == [b"{}", b""]
-        assert list(decoder.feed(first[5:])) == [b"{}"]
+        first, second = struct.pack(">cI", b"P", 2) + b"ab", struct.pack(">cI", b"L", 0)
+        assert list(decoder.feed(first + second + first[:6])) == [(b"P", b"ab"), (b"L", b"")]
+        assert list(decoder.feed(first[6:])) == [(b"P", b"ab")]
 
     def test_payload_above_the_limit_is_not_framed(self) -> None:
         assert frames.encode(b"O", b"x" * 65_536)[:5] == b"O\x00\x01\x00\x00"

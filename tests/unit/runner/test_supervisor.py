@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import struct
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.adapters.frames import PROTOCOL
 from tests.unit.runner.supervised import PATIENCE_SECONDS, RUNNER, Supervised, Watched
 
 Start = Callable[..., Supervised]
@@ -44,8 +46,8 @@ def watch_first_pid(supervised: Supervised) -> Watched:
 
 
 class TestOrders:
-    def test_ready_names_protocol_and_language(self, python: Supervised) -> None:
-        assert python.expect("R").fields == {"protocol": 1, "language": "python"}
+    def test_ready_names_the_protocol(self, python: Supervised) -> None:
+        assert python.expect("R").payload == PROTOCOL
 
     def test_program_runs_and_its_ending_is_reported(self, python: Supervised) -> None:
         ended = python.run("import sys; print('out'); print('err', file=sys.stderr); sys.exit(3)")
@@ -80,44 +82,47 @@ class TestOrders:
     def test_prepared_file_outside_the_workspace_is_refused(self, python: Supervised, name: str) -> None:
         python.expect("R")
         python.prepare({name: "text"})
-        assert "not a path below the workspace" in python.expect("X").fields["message"]
+        assert "not a path below the workspace" in python.expect("X").payload.decode()
         assert python.wait() == 70
 
     def test_unwritable_prepared_file_is_a_fault(self, python: Supervised) -> None:
         python.expect("R")
         python.prepare({"file": "", "file/below": ""})
-        assert "cannot write 'file/below'" in python.expect("X").fields["message"]
+        assert "cannot write 'file/below'" in python.expect("X").payload.decode()
         assert python.wait() == 70
 
     @pytest.mark.parametrize(
-        ("message", "complaint"),
+        ("kind", "payload", "complaint"),
         [
-            (b"not json", "not JSON"),
-            (b"[" * 100_000, "not JSON"),
-            (b"[]", "not a JSON object"),
-            (b"{}", "unknown message type"),
-            (b'{"type": "prepare", "files": {"a": 1}}', "object of strings"),
-            (b'{"type": "run", "code": 1}', "code must be a string"),
-            (b'{"type": "run", "code": "", "environment": {"A=B": "c"}}', "cannot be set"),
-            (b'{"type": "run", "code": "", "environment": {}, "timeout_seconds": 0}', "timeout_seconds"),
-            (b'{"type": "run", "code": "", "environment": {}, "timeout_seconds": NaN}', "timeout_seconds"),
+            (b"?", b"", "unknown message kind"),
+            (b"P", b"\0\0", "ends too early"),
+            (b"P", struct.pack(">I", 1) + b"a", "ends too early"),
+            (b"P", struct.pack(">I", 1) + b"a" + struct.pack(">I", 2) + b"t", "ends too early"),
+            (b"P", struct.pack(">I", 1) + b"\xff" + struct.pack(">I", 0), "not a path"),
+            (b"G", b"", "ends too early"),
+            (b"G", struct.pack(">dQQ", 1, 1, 1), "ends too early"),
+            (b"G", struct.pack(">dQQI", 1, 1, 1, 9) + b"pass", "ends too early"),
+            (b"G", struct.pack(">dQQI", 1, 1, 1, 3) + b"=c\0", "cannot be set"),
+            (b"G", struct.pack(">dQQI", 0, 1, 1, 0), "timeout_seconds"),
+            (b"G", struct.pack(">dQQI", math.nan, 1, 1, 0), "timeout_seconds"),
+            (b"G", struct.pack(">dQQI", math.inf, 1, 1, 0), "timeout_seconds"),
         ],
     )
-    def test_bad_message_is_a_fault(self, python: Supervised, message: bytes, complaint: str) -> None:
+    def test_bad_message_is_a_fault(self, python: Supervised, kind: bytes, payload: bytes, complaint: str) -> None:
         python.expect("R")
-        python.send_bytes(struct.pack(">I", len(message)) + message)
-        assert complaint in python.expect("X").fields["message"]
+        python.send(kind, payload)
+        assert complaint in python.expect("X").payload.decode()
         assert python.wait() == 70
 
     def test_oversized_frame_is_refused_before_it_is_read(self, python: Supervised) -> None:
         python.expect("R")
-        python.send_bytes(struct.pack(">I", 16 * 1024 * 1024 + 1))
-        assert "longer than" in python.expect("X").fields["message"]
+        python.send_bytes(struct.pack(">cI", b"G", 16 * 1024 * 1024 + 1))
+        assert "longer than" in python.expect("X").payload.decode()
         assert python.wait() == 70
 
     def test_frame_may_arrive_byte_by_byte(self, python: Supervised) -> None:
-        payload = b'{"type": "prepare", "files": {"slow.py": "SPEED = 1"}}'
-        for byte in struct.pack(">I", len(payload)) + payload:
+        payload = struct.pack(">I7sI9s", 7, b"slow.py", 9, b"SPEED = 1")
+        for byte in struct.pack(">cI", b"P", len(payload)) + payload:
             python.send_bytes(bytes([byte]))
         assert python.run("import slow; print(slow.SPEED)").output == "1\n"
 
@@ -159,7 +164,7 @@ class TestOrders:
 
     def test_runtime_that_dies_before_it_is_ready_is_a_fault_with_its_last_words(self, start: Start) -> None:
         supervised = start("python", "/bin/ls")
-        fault = supervised.expect("X").fields["message"]
+        fault = supervised.expect("X").payload.decode()
         assert "runtime ended before it was ready" in fault
         assert supervised.wait() == 70
 
@@ -167,7 +172,7 @@ class TestOrders:
         python.expect("R")
         children = Path(f"/proc/{python.process.pid}/task/{python.process.pid}/children").read_text()
         os.kill(int(children), signal.SIGKILL)
-        assert "before it was given a program" in python.expect("X").fields["message"]
+        assert "before it was given a program" in python.expect("X").payload.decode()
         assert python.wait() == 70
 
 

@@ -57,6 +57,14 @@ def test_a_first_build_on_a_full_disk_is_refused_before_anything_is_fetched(tree
     assert not any(call.startswith("docker pull") for call in tree.calls())
 
 
+def test_stress_ng_is_added_to_a_runner_image_only_when_there_is_one(tree: Tree) -> None:
+    tree.command("docker", "exit 1")
+    ended = tree.run("scripts/stress.sh")
+    assert ended.returncode == 1
+    assert "make image" in ended.stderr
+    assert not any(call.startswith("docker build") for call in tree.calls())
+
+
 @pytest.mark.parametrize(
     ("change", "differs"),
     [

@@ -209,7 +209,7 @@ def test_connection_is_kept_and_replaced_when_it_was_closed(workspace: Workspace
     program = f"""{IMPORT}
 from servers import _client
 for _ in range(5): read_file(path="x")
-_client._idle[0][1].sock.shutdown(2)
+_client._connections._idle[0]._socket.shutdown(2)
 for _ in range(5): read_file(path="x")
 """
     run(workspace, gateway, program)

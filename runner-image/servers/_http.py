@@ -1,0 +1,107 @@
+"""Just enough HTTP to ask the gateway: http.client would load e-mail and TLS first, which takes longer than a call."""
+
+from __future__ import annotations
+
+import os
+import socket
+
+_MAX_HEAD_BYTES = 64 * 1024
+_READ_BYTES = 256 * 1024
+
+
+class Connection:
+    """Kept open between requests; used by one thread at a time."""
+
+    def __init__(self, gateway: str) -> None:
+        host, _, port = gateway.removeprefix("http://").rstrip("/").rpartition(":")
+        self.gateway = gateway
+        self._host = f"{host}:{port}"
+        self._socket = socket.create_connection((host, int(port)))
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.reusable = True
+
+    @property
+    def alive(self) -> bool:
+        """Found out beforehand, because a request that was sent cannot be sent again: it may have been carried out."""
+        try:
+            self._socket.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return self.reusable
+        except OSError:
+            return False
+        return False
+
+    def post(self, path: str, grant: str, body: bytes) -> tuple[int, bytes]:
+        head = (
+            f"POST {path} HTTP/1.1\r\nHost: {self._host}\r\nAuthorization: Bearer {grant}\r\n"
+            f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        )
+        self._socket.sendall(head.encode("latin-1") + body)
+        return self._answer()
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def _answer(self) -> tuple[int, bytes]:
+        received = self._receive()
+        while (end := received.find(b"\r\n\r\n")) < 0:
+            if len(received) > _MAX_HEAD_BYTES:
+                raise ConnectionError("the answer's head is too long")
+            received += self._receive()
+        status, headers = _parsed(bytes(received[:end]))
+        self.reusable = headers.get("connection", "").lower() != "close"
+        if not headers.get("content-length", "").isdecimal():
+            raise ConnectionError("the answer has no length")
+        body, size = received[end + 4 :], int(headers["content-length"])
+        while len(body) < size:
+            body += self._receive()
+        return status, bytes(body)
+
+    def _receive(self) -> bytearray:
+        received = self._socket.recv(_READ_BYTES)
+        if not received:
+            raise ConnectionError("it closed the connection before it had answered")
+        return bytearray(received)
+
+
+def _parsed(head: bytes) -> tuple[int, dict[str, str]]:
+    first, *lines = head.decode("latin-1").split("\r\n")
+    version, _, rest = first.partition(" ")
+    if not version.startswith("HTTP/1.") or not rest[:3].isdecimal():
+        raise ConnectionError(f"the answer is not HTTP: {first[:60]!r}")
+    fields = (line.partition(":") for line in lines)
+    return int(rest[:3]), {name.strip().lower(): value.strip() for name, _, value in fields}
+
+
+class Connections:
+    """Those that wait for their next request."""
+
+    def __init__(self) -> None:
+        self._idle: list[Connection] = []
+        # A forked child must not read the answers of its parent.
+        os.register_at_fork(after_in_child=self._close)
+
+    def post(self, gateway: str, path: str, grant: str, body: bytes) -> tuple[int, bytes]:
+        connection = self._idle_to(gateway) or Connection(gateway)
+        try:
+            answer = connection.post(path, grant, body)
+        except BaseException:
+            connection.close()
+            raise
+        if connection.reusable:
+            self._idle.append(connection)
+        else:
+            connection.close()
+        return answer
+
+    def _idle_to(self, gateway: str) -> Connection | None:
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.gateway == gateway and connection.alive:
+                return connection
+            connection.close()
+        return None
+
+    def _close(self) -> None:
+        while self._idle:
+            self._idle.pop().close()
