@@ -16,6 +16,7 @@ import xml.etree.ElementTree as ElementTree
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import structlog
 
@@ -25,6 +26,7 @@ from bench.progress import say
 from bench.stats import percentile
 from bench.victim import Victim
 from tests.conftest import owner_of
+from tests.support import stress
 from tests.support.api import Api, eventually, until
 from tests.support.engine import sandboxes_of
 from tests.support.installation import Installation
@@ -36,6 +38,8 @@ FIGURES = ROOT / "docs" / "figures.md"
 JUNIT = BUILD / "escape.xml"
 DEADLINE_SECONDS = 1.0
 WARM_OF_EACH_LANGUAGE = 2
+STRESS_ROUNDS = 10
+STRESS_SECONDS = 80.0  # longer than a round; what is left of it is cancelled
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +54,11 @@ class Plan:
     executions: int
     warm: int
     alternating: int
+    beside_stress: int
 
 
-FULL = Plan(None, 200, 100, 100, 1000, 200, 40, 2000, 300, 1000)
-QUICK = Plan(10, 3, 5, 5, 50, 30, 6, 40, 20, 40)
+FULL = Plan(None, 200, 100, 100, 1000, 200, 40, 2000, 300, 1000, 300)
+QUICK = Plan(10, 3, 5, 5, 50, 30, 6, 40, 20, 40, 20)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,10 +194,58 @@ async def warm_starts(figures: Figures, plan: Plan) -> None:
         cold += not result["warm"]
         return 1000 * (time.perf_counter() - began)
 
-    samples = await _samples(reply, plan.warm, warm_floor=WARM_OF_EACH_LANGUAGE, warm_ceiling=WARM_OF_EACH_LANGUAGE)
+    samples = await _samples(reply, plan.warm, **_of_each_language())
     _add_time(figures, "warm start, full HTTP reply with all hardening on", samples, 50)
     figures.notes += (
         [f"{cold} starts were cold where a warm one was expected; they are counted all the same."] if cold else []
+    )
+
+
+async def beside_stress(figures: Figures, plan: Plan) -> None:
+    """Alone and beside another caller's stress-ng in turns, so that both meet the machine in the same state."""
+    await asyncio.to_thread(stress.ensure_image)
+    alone: list[float] = []
+    beside: list[float] = []
+    share = plan.beside_stress // STRESS_ROUNDS
+    with tempfile.TemporaryDirectory(prefix="figures-") as directory:
+        async with Victim.in_directory(Path(directory), **_of_each_language(), runner_image=stress.IMAGE) as victim:
+            await victim.start()
+            async with victim.caller("admin") as api, victim.caller("developer") as other:
+                await _replies(api, 1)  # the first one warms up
+                for _ in range(STRESS_ROUNDS):
+                    alone += await _replies(api, share)
+                    async with stress.stressed(other, stress.STRESSORS, STRESS_SECONDS) as load:
+                        beside += await _replies(api, share)
+                        if load.over:
+                            raise RuntimeError("stress-ng was over before the last reply")
+    _add_ratio(figures, alone, beside, 0.5, at_most=2)
+    _add_ratio(figures, alone, beside, 0.99, at_most=3)
+
+
+async def _replies(api: Api, count: int) -> list[float]:
+    return [await _reply(api) for _ in range(count)]
+
+
+async def _reply(api: Api) -> float:
+    await until_warm(api)
+    began = time.perf_counter()
+    result = await api.python("print(1)")
+    if result["output"] != "1\n":
+        raise RuntimeError(f"an ordinary program ended as {result['outcome']}")
+    return 1000 * (time.perf_counter() - began)
+
+
+def _add_ratio(figures: Figures, alone: list[float], beside: list[float], share: float, at_most: float) -> None:
+    before, after = percentile(alone, share), percentile(beside, share)
+    figures.add(
+        Figure(
+            f"reply beside another caller's stress-ng against alone, p{100 * share:.0f}",
+            f"{at_most:.0f} x",
+            f"{after / before:.1f} x ({after:.1f} ms against {before:.1f} ms)",
+            len(beside),
+            after <= at_most * before,
+            "python -m bench.figures --only stress",
+        )
     )
 
 
@@ -201,6 +254,10 @@ async def until_warm(api: Api) -> None:
         return (await gauges(api))["code_executor_warm"] >= 2 * WARM_OF_EACH_LANGUAGE
 
     await eventually(warm, seconds=30)
+
+
+def _of_each_language() -> dict[str, Any]:
+    return {"warm_floor": WARM_OF_EACH_LANGUAGE, "warm_ceiling": WARM_OF_EACH_LANGUAGE}
 
 
 async def _samples(
@@ -280,6 +337,7 @@ PARTS: dict[str, tuple[Measure, ...]] = {
     "chaos": (kills,),
     "load": (crowd,),
     "times": (deadlines, cancellations, warm_starts),
+    "stress": (beside_stress,),
     "soak": (soak,),
     "bleed": (bleed,),
 }
