@@ -12,6 +12,7 @@ class Plan:
     rounds: int
     spare_rounds: int  # more of them, in place of those that others disturbed
     pool: int
+    load_pool: int  # the default ceiling
     levels: tuple[int, ...]
     docker_levels: tuple[int, ...]
     level_warm_up_seconds: float
@@ -35,6 +36,7 @@ FULL = Plan(
     rounds=30,
     spare_rounds=12,
     pool=8,
+    load_pool=24,
     levels=(1, 2, 4, 8, 16, 32, 64),
     docker_levels=(1, 2, 4, 8),
     level_warm_up_seconds=2,
@@ -58,6 +60,7 @@ QUICK = Plan(
     rounds=5,
     spare_rounds=0,
     pool=8,
+    load_pool=24,
     levels=(1, 8, 64),
     docker_levels=(2, 4),
     level_warm_up_seconds=1,

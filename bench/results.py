@@ -89,6 +89,7 @@ class OpenLoop(Body):
 
 
 class Load(Body):
+    pool: int
     sustained: list[Sustained]
     open_loops: list[OpenLoop]
 

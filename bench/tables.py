@@ -104,7 +104,7 @@ def _load(load: Load) -> list[str]:
             for one in sustained.levels
         ]
         header = ["", "at once", "per second", "p50 ms", "p95 ms", "p99 ms", "n"]
-        parts += [f"## Sustained, {sustained.language}", _table(header, rows)]
+        parts += [f"## Sustained, {sustained.language}, with a pool of {load.pool}", _table(header, rows)]
     loops = [
         [
             f"{one.share:.0%}",
@@ -118,7 +118,11 @@ def _load(load: Load) -> list[str]:
     ]
     header = ["of capacity", "per second", "sent", "refused", "p50 ms", "p95 ms", "p99 ms", "warm"]
     seconds = load.open_loops[0].seconds
-    return [*parts, f"## Open loop, {seconds:.0f} s each, random arrivals", _table(header, loops)]
+    return [
+        *parts,
+        f"## Open loop, {seconds:.0f} s each, random arrivals, with a pool of {load.pool}",
+        _table(header, loops),
+    ]
 
 
 def _burst(results: Results) -> list[str]:

@@ -119,11 +119,13 @@ def _rates(sustained: Sustained) -> str:
 
 
 def _tail(results: Results) -> Figure | None:
-    loops = results.load.open_loops if results.load else []
-    for loop in loops:
+    if results.load is None:
+        return None
+    for loop in results.load.open_loops:
         if loop.share == 0.8:
             wall = loop.wall
-            detail = f"{loop.per_second:.1f}/s: p50 {wall.p50_ms:.0f} ms, p99 {wall.p99_ms:.0f} ms"
+            latency = f"p50 {wall.p50_ms:.0f} ms, p99 {wall.p99_ms:.0f} ms"
+            detail = f"{loop.per_second:.1f}/s: {latency}; pool of {results.load.pool}"
             where = f"{loop.warm_share:.0%} found a warm sandbox; the others waited for a cold start"
             return Figure(wall.p99_ms / wall.p50_ms, wall.n, detail, where_the_time_goes=where)
     return None

@@ -272,7 +272,7 @@ class DockerEngine:
 
     def _connect(self) -> docker.APIClient:
         try:
-            return docker.APIClient(
+            client = docker.APIClient(
                 self._docker_host,
                 version="auto",
                 timeout=CALL_TIMEOUT_SECONDS,
@@ -281,6 +281,9 @@ class DockerEngine:
             )
         except docker.errors.DockerException as error:
             raise _unavailable(error) from error
+        # No proxy and no .netrc is meant for the engine, and looking for them takes a third of each call.
+        client.trust_env = False
+        return client
 
 
 def _attach(api: docker.APIClient, container_id: str) -> socket.socket:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+import os
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +19,8 @@ log = structlog.get_logger()
 
 # Calls of the engine run on threads that compete with the event loop: the execution's reply goes out before them.
 REPLY_FIRST_SECONDS = 0.02
+# A start takes most of a core. More at once would not start more of them, only make each wait longer for the others.
+STARTS_AT_ONCE = 2 * (os.cpu_count() or 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,7 @@ class Sandboxes:
         self._engine = engine
         self._slots = slots
         self._alive: set[str] = set()
+        self._turns = asyncio.Semaphore(STARTS_AT_ONCE)
         self._starting = 0
         self._no_start_under_way = asyncio.Event()
         self._no_start_under_way.set()
@@ -44,12 +49,23 @@ class Sandboxes:
 
     @property
     def starting(self) -> int:
+        """How many start now or wait for their turn."""
         return self._starting
 
     async def until_no_start_is_under_way(self) -> None:
         await self._no_start_under_way.wait()
 
+    @asynccontextmanager
+    async def turn_to_start(self) -> AsyncIterator[None]:
+        self._count_starting(+1)
+        try:
+            async with self._turns:
+                yield
+        finally:
+            self._count_starting(-1)
+
     async def start(self, spec: SandboxSpec) -> Lease:
+        """In one's turn."""
         # A create cannot be taken back once sent: when the caller goes away, it is completed and then destroyed.
         starting = self._do_in_background(self._start(spec))
         try:
@@ -66,16 +82,12 @@ class Sandboxes:
             await asyncio.wait(self._in_background)
 
     async def _start(self, spec: SandboxSpec) -> Lease:
-        self._count_starting(+1)
+        slot = await self._slots.borrow()
         try:
-            slot = await self._slots.borrow()
-            try:
-                sandbox = await self._engine.create_sandbox(spec, slot)
-            except BaseException:
-                self._slots.give_back(slot)
-                raise
-        finally:
-            self._count_starting(-1)
+            sandbox = await self._engine.create_sandbox(spec, slot)
+        except BaseException:
+            self._slots.give_back(slot)
+            raise
         self._alive.add(sandbox.id)
         return Lease(sandbox, slot)
 

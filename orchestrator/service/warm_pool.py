@@ -91,13 +91,18 @@ class WarmPool:
     async def lease(self, recipe: Recipe, files: Files, execution_id: str) -> AsyncIterator[Lease]:
         self._demand.setdefault(recipe, Demand()).note()
         self._wanted.set()
-        lease = self._take(recipe) or await self._sandboxes.start(self._spec(recipe, files, execution_id))
+        lease = self._take(recipe) or await self._start_cold(recipe, files, execution_id)
         self._count_leases(+1)
         try:
             yield lease
         finally:
             self._count_leases(-1)
             self._sandboxes.destroy(lease)
+
+    async def _start_cold(self, recipe: Recipe, files: Files, execution_id: str) -> Lease:
+        async with self._sandboxes.turn_to_start():
+            # Meanwhile the pool may have been refilled.
+            return self._take(recipe) or await self._sandboxes.start(self._spec(recipe, files, execution_id))
 
     async def tend(self) -> None:
         """One round of keeping the pool filled: at once when somebody took a sandbox, else now and then."""
@@ -191,7 +196,8 @@ class WarmPool:
 
     async def _make(self, recipe: Recipe, files: Files) -> None:
         try:
-            lease = await self._sandboxes.start(self._spec(recipe, files, NOT_YET_KNOWN))
+            async with self._sandboxes.turn_to_start():
+                lease = await self._sandboxes.start(self._spec(recipe, files, NOT_YET_KNOWN))
         except OrchestratorError as error:
             self._failures = min(self._failures + 1, 6)
             log.warning("pool.refill_failed", language=recipe.language.value, error=error.message)

@@ -3,9 +3,9 @@ import asyncio
 import pytest
 
 from orchestrator.domain.execution import Language, Recipe
-from orchestrator.domain.sandbox import PoolSize
+from orchestrator.domain.sandbox import Kind, PoolSize
 from orchestrator.service import warm_pool
-from orchestrator.service.sandboxes import Sandboxes
+from orchestrator.service.sandboxes import STARTS_AT_ONCE, Sandboxes
 from orchestrator.service.slots import Slots
 from orchestrator.service.warm_pool import WarmPool
 from tests.support.api import until
@@ -184,3 +184,25 @@ async def test_what_programs_often_need_is_loaded_when_there_is_nothing_else_to_
     for _ in range(4):
         await warm.pool.tend()
     assert {sandbox.preloads for sandbox in warm.engine.sandboxes} == {1}
+
+
+async def test_no_more_sandboxes_start_at_once_than_the_machine_can_start(warm):
+    warm.engine.may_start.clear()
+    many = [asyncio.create_task(warm.use()) for _ in range(3 * STARTS_AT_ONCE)]
+    await until(lambda: warm.sandboxes.starting == len(many))
+    assert len([one for one in warm.engine.made if one.kind is Kind.SLOT]) == STARTS_AT_ONCE
+    warm.engine.may_start.set()
+    await asyncio.gather(*many)
+
+
+async def test_who_waits_for_a_turn_to_start_takes_what_was_refilled_meanwhile(warm):
+    warm.engine.may_start.clear()
+    refill = asyncio.create_task(warm.pool.refill_once())
+    await until(lambda: warm.sandboxes.starting == 2)
+    cold = [asyncio.create_task(warm.use()) for _ in range(STARTS_AT_ONCE - 2)]
+    late = asyncio.create_task(warm.use())
+    await until(lambda: warm.sandboxes.starting == STARTS_AT_ONCE + 1)
+    warm.engine.may_start.set()
+    assert (await late).warm
+    assert not any(lease.warm for lease in await asyncio.gather(*cold))
+    await refill

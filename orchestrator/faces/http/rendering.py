@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import lru_cache
 
 from orchestrator.domain.execution import ExecutionRecord, ExecutionResult, Limits, Outcome, Page
 from orchestrator.domain.ledger import ToolCall
@@ -95,6 +96,7 @@ def _metrics(result: ExecutionResult, output_tokens: int) -> MetricsBody:
     )
 
 
+@lru_cache(maxsize=64)  # most executions have the same ones
 def _limits(limits: Limits) -> LimitsBody:
     return LimitsBody.model_validate(asdict(limits))
 
