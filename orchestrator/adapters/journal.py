@@ -1,4 +1,7 @@
-"""The durable record of executions, in SQLite with a write-ahead log, on one thread of its own."""
+"""The durable record of executions, in SQLite with a write-ahead log, on one thread of its own.
+
+Tool calls alone are written without it, by a connection that never waits.
+"""
 
 from __future__ import annotations
 
@@ -112,6 +115,7 @@ class SqliteJournal:
         self._max_executions = max_executions
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="journal")
         self._database: sqlite3.Connection | None = None
+        self._impatient: sqlite3.Connection | None = None
         self._opened_since_prune = 0
 
     async def open(self, execution: Execution, state: State = State.QUEUED) -> None:
@@ -135,7 +139,18 @@ class SqliteJournal:
         await self._write("UPDATE executions SET state = ? WHERE id = ?", State.RUNNING, execution_id)
 
     async def record_calls(self, calls: Sequence[CallRecord]) -> None:
-        await self._run(lambda database: _record_calls(database, calls))
+        """Here and now if nobody else writes: a program waits for it, and the way to the thread takes longer."""
+        if not self._recorded_at_once(calls):
+            await self._run(lambda database: _record_calls(database, calls))
+
+    def _recorded_at_once(self, calls: Sequence[CallRecord]) -> bool:
+        if self._impatient is None:
+            return False
+        try:
+            _record_calls(self._impatient, calls)
+        except sqlite3.Error:  # busy, or broken: the thread waits, or tells
+            return False
+        return True
 
     async def finish(self, result: ExecutionResult) -> None:
         await self._run(lambda database: _finish(database, result))
@@ -206,8 +221,10 @@ class SqliteJournal:
 
     async def close(self) -> None:
         def disconnect(database: sqlite3.Connection) -> None:
+            if self._impatient is not None:
+                self._impatient.close()
             database.close()
-            self._database = None
+            self._database = self._impatient = None
 
         if self._database is not None:
             await self._run(disconnect)
@@ -242,6 +259,7 @@ class SqliteJournal:
     def _connected(self) -> sqlite3.Connection:
         if self._database is None:
             self._database = _connect(self._path)
+            self._impatient = _connect_impatiently(self._path)
         return self._database
 
 
@@ -259,6 +277,15 @@ def _connect(path: Path) -> sqlite3.Connection:
     database.execute("PRAGMA foreign_keys = ON")
     database.executescript(SCHEMA)
     database.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+    return database
+
+
+def _connect_impatiently(path: Path) -> sqlite3.Connection:
+    """For the event loop: gives up at once when another writes, and leaves what waits for the disk to the thread."""
+    database = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
+    database.execute("PRAGMA synchronous = NORMAL")
+    database.execute("PRAGMA foreign_keys = ON")
+    database.execute("PRAGMA wal_autocheckpoint = 0")
     return database
 
 

@@ -1,3 +1,4 @@
+import asyncio
 import sqlite3
 from contextlib import closing
 
@@ -49,6 +50,20 @@ async def test_calls_are_on_disk_as_soon_as_they_are_recorded(tmp_path):
     assert (await next_one.find("a")).tool_calls == calls
     await next_one.close()
     await killed.close()
+
+
+async def test_a_call_is_recorded_when_another_writer_has_finished(tmp_path):
+    journal = SqliteJournal(tmp_path / "journal.sqlite3", max_executions=10)
+    await journal.open(execution(id="a"), State.RUNNING)
+    with closing(sqlite3.connect(tmp_path / "journal.sqlite3", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        recording = asyncio.create_task(journal.record_calls([CallRecord("a", 0, tool_call())]))
+        await asyncio.sleep(0)
+        assert not recording.done()
+        other.execute("COMMIT")
+    await recording
+    assert (await journal.find("a")).tool_calls == (tool_call(),)
+    await journal.close()
 
 
 async def test_after_a_write_that_failed_the_next_one_succeeds(tmp_path):
