@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import asdict
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -130,7 +131,7 @@ class SqliteJournal:
             execution.language,
             execution.code_sha256,
             execution.code_bytes,
-            json.dumps(asdict(execution.limits)),
+            _limits_json(execution.limits),
             execution.idempotency_key,
         )
         await self._prune_now_and_then()
@@ -261,6 +262,11 @@ class SqliteJournal:
             self._database = _connect(self._path)
             self._impatient = _connect_impatiently(self._path)
         return self._database
+
+
+@lru_cache(maxsize=64)  # most executions have the same ones
+def _limits_json(limits: Limits) -> str:
+    return json.dumps(asdict(limits))
 
 
 def _connect(path: Path) -> sqlite3.Connection:
