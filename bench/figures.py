@@ -1,20 +1,22 @@
 """Measures every promise and writes docs/figures.md: `python -m bench.figures` (`--quick` for a try).
 
 Each figure comes with the command that measures it alone and the number of samples; what failed or was left out is
-said as well.
+said as well. Each part is kept in .build/figures when it is measured, so that one can be measured anew (`--only chaos`)
+and a run that breaks off loses nothing.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import subprocess
 import sys
 import tempfile
 import time
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +37,7 @@ from tests.support.programs import held
 from tests.support.two_roles import alternate, bleed_among, two_roles
 
 FIGURES = ROOT / "docs" / "figures.md"
+KEPT = BUILD / "figures"
 JUNIT = BUILD / "escape.xml"
 DEADLINE_SECONDS = 1.0
 WARM_OF_EACH_LANGUAGE = 2
@@ -73,7 +76,10 @@ class Figure:
 
 @dataclass
 class Figures:
+    """What one part measured."""
+
     quick: bool
+    when: str = field(default_factory=lambda: time.strftime("%Y-%m-%d %H:%M"))
     figures: list[Figure] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -343,18 +349,34 @@ PARTS: dict[str, tuple[Measure, ...]] = {
 }
 
 
-async def measure(parts: list[str], plan: Plan, *, quick: bool) -> Figures:
+async def measure(part: str, plan: Plan, *, quick: bool) -> Figures:
     figures = Figures(quick)
-    for part in parts:
-        for one in PARTS[part]:
-            try:
-                await one(figures, plan)
-            except Exception as error:
-                figures.notes.append(f"Not measured: {one.__name__} ({type(error).__name__}: {str(error)[:200]}).")
-                say(figures.notes[-1])
-    left_out = [part for part in PARTS if part not in parts]
-    figures.notes += [f"Left out of this run: {', '.join(left_out)}."] if left_out else []
+    for one in PARTS[part]:
+        try:
+            await one(figures, plan)
+        except Exception as error:
+            figures.notes.append(f"Not measured: {one.__name__} ({type(error).__name__}: {str(error)[:200]}).")
+            say(figures.notes[-1])
     return figures
+
+
+def keep(part: str, figures: Figures) -> None:
+    KEPT.mkdir(parents=True, exist_ok=True)
+    _kept_file(part, quick=figures.quick).write_text(json.dumps(asdict(figures), indent=2))
+
+
+def kept(*, quick: bool) -> dict[str, Figures]:
+    """What was measured last of each part, in the order of the page."""
+    files = {part: _kept_file(part, quick=quick) for part in PARTS}
+    return {part: _restored(json.loads(file.read_text())) for part, file in files.items() if file.exists()}
+
+
+def _kept_file(part: str, *, quick: bool) -> Path:
+    return KEPT / f"{part}{'-quick' if quick else ''}.json"
+
+
+def _restored(saved: dict[str, Any]) -> Figures:
+    return Figures(**{**saved, "figures": [Figure(**figure) for figure in saved["figures"]]})
 
 
 INTRODUCTION = (
@@ -363,54 +385,63 @@ INTRODUCTION = (
 )
 
 
-def rendered(figures: Figures, seconds: float) -> str:
+def rendered(parts: Mapping[str, Figures], *, quick: bool) -> str:
+    missing = [part for part in PARTS if part not in parts]
+    notes = [note for part in parts.values() for note in part.notes]
+    notes += [f"Not measured yet: {', '.join(missing)}."] if missing else []
     return "\n".join(
         [
             "# Figures",
             "",
             INTRODUCTION,
             "",
-            *_circumstances(figures, seconds),
+            *_circumstances(quick),
             "",
-            "| Promise | Target | Measured | n | Met | Command |",
-            "|---|---|---|---|---|---|",
-            *(_row(figure) for figure in figures.figures),
+            "| Promise | Target | Measured | n | Met | Command | When |",
+            "|---|---|---|---|---|---|---|",
+            *(_row(figure, part.when) for part in parts.values() for figure in part.figures),
             "",
             "## Failures, skips and what is not counted",
             "",
-            *([f"- {note}" for note in figures.notes] or ["- None."]),
+            *([f"- {note}" for note in notes] or ["- None."]),
             "",
         ]
     )
 
 
-def _circumstances(figures: Figures, seconds: float) -> list[str]:
+def _circumstances(quick: bool) -> list[str]:
     here = machine.describe()
-    size = " (quick run: small n)" if figures.quick else ""
+    size = ["- A quick run, with small numbers"] if quick else []
     return [
-        f"- Date: {here.date}, in {seconds / 60:.0f} minutes{size}",
+        *size,
         f"- Machine: {here.processor}, {here.cores} cores, {here.memory_gb:.0f} GB, {here.system}, Linux {here.kernel}",
         f"- Engine: {here.engine}, runtime runc; Node.js {here.runner_node} in the runner image",
     ]
 
 
-def _row(figure: Figure) -> str:
+def _row(figure: Figure, when: str) -> str:
     met = "yes" if figure.met else "**no**"
-    return f"| {figure.promise} | {figure.target} | {figure.measured} | {figure.n} | {met} | `{figure.command}` |"
+    cells = (figure.promise, figure.target, figure.measured, str(figure.n), met, f"`{figure.command}`", when)
+    return f"| {' | '.join(cells)} |"
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.figures", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small numbers, to see that it works")
     parser.add_argument("--only", default=",".join(PARTS), help=f"some of {','.join(PARTS)}")
-    parser.add_argument("--output", type=Path, default=FIGURES)
+    parser.add_argument("--output", type=Path, help="the page; without it docs/figures.md, or for a quick run .build")
     options = parser.parse_args()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger("critical"))
-    began = time.monotonic()
+    chosen = options.only.split(",")
+    if unknown := [part for part in chosen if part not in PARTS]:
+        parser.error(f"no part {', '.join(unknown)}; there are {', '.join(PARTS)}")
     plan = QUICK if options.quick else FULL
-    figures = asyncio.run(measure(options.only.split(","), plan, quick=options.quick))
-    options.output.write_text(rendered(figures, time.monotonic() - began))
-    return 0 if all(figure.met for figure in figures.figures) else 1
+    for part in chosen:
+        keep(part, asyncio.run(measure(part, plan, quick=options.quick)))
+    parts = kept(quick=options.quick)
+    output = options.output or (BUILD / "figures.md" if options.quick else FIGURES)
+    output.write_text(rendered(parts, quick=options.quick))
+    return 0 if all(figure.met for part in parts.values() for figure in part.figures) else 1
 
 
 if __name__ == "__main__":

@@ -24,7 +24,6 @@ STATUS_OF_CODE = {
     "unauthenticated": HTTPStatus.UNAUTHORIZED,
     "foreign_origin": HTTPStatus.FORBIDDEN,
     "misdirected_request": HTTPStatus.MISDIRECTED_REQUEST,
-    "forbidden": HTTPStatus.FORBIDDEN,
     "not_found": HTTPStatus.NOT_FOUND,
     "already_finished": HTTPStatus.CONFLICT,
     "range_not_satisfiable": HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE,
