@@ -75,6 +75,13 @@ class Client:
         return tuple(float(values[name]) for name in names)
 
     def get(self, path: str) -> str:
+        try:
+            return self._get(path)
+        except http.client.RemoteDisconnected:  # it was idle for longer than the daemon keeps it open
+            self._connection.close()
+            return self._get(path)
+
+    def _get(self, path: str) -> str:
         self._connection.request("GET", path, headers=self._headers)
         response = self._connection.getresponse()
         return _accepted(response, response.read()).decode()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -11,10 +12,13 @@ from typing import Any
 import docker
 import docker.errors
 
+from bench.progress import say
 from orchestrator.adapters.docker_engine import NETWORK_OPTIONS
 from orchestrator.adapters.lockdown import LABEL_OWNER
 
 LABEL = "mcp-code-executor-bench"
+REMOVALS = 5
+REMOVAL_PAUSE_SECONDS = 1.0
 
 
 class Engine:
@@ -48,8 +52,16 @@ class Engine:
         return list(self.api.containers.list(filters=filters, ignore_removed=True))
 
     def remove_network(self, name: str) -> None:
-        with suppress(docker.errors.NotFound):
-            self.api.networks.get(name).remove()
+        """An engine may hold on to the endpoint of a container for some time after that was removed."""
+        for _ in range(REMOVALS):
+            try:
+                self.api.networks.get(name).remove()
+            except docker.errors.NotFound:
+                return
+            except docker.errors.APIError as error:
+                problem = error.explanation
+                time.sleep(REMOVAL_PAUSE_SECONDS)
+        say(f"the network {name} is left behind: {problem}")
 
     def _remove_all(self, label: str) -> None:
         for container in self.api.containers.list(all=True, filters={"label": label}, ignore_removed=True):

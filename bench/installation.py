@@ -24,6 +24,7 @@ START_SECONDS = 30.0
 SETTLE_SECONDS = 60.0
 STOP_SECONDS = 60.0
 LOOK_SECONDS = 0.02
+SETTLED = ("running", "waiting", "warm", "preloaded", "sandboxes")
 ROLES = {"roles": {"admin": {"servers": ["*"], "seesAllExecutions": True, "keys": ["code-executor-admin"]}}}
 # One caller makes all the load here, so the limits that share a daemon fairly between callers are out of the way.
 ONE_CALLER = {"max_running_per_caller": 8, "max_waiting": 1000, "max_waiting_per_caller": 1000}
@@ -43,16 +44,15 @@ class Daemon:
         return Client(self.port, self.key)
 
     def settle(self) -> None:
-        """Returns when what was used is destroyed and the pool is full again."""
+        """Returns when what was used is destroyed and the pool is full again, with all that it loads."""
         give_up = time.monotonic() + SETTLE_SECONDS
-        while self._state() != (0, 0, self.warm, self.warm):
+        while self._state() != (0, 0, self.warm, self.warm, self.warm):
             if time.monotonic() > give_up:
-                raise TimeoutError(f"the daemon did not settle: running, waiting, warm, alive = {self._state()}")
+                raise TimeoutError(f"the daemon did not settle: {dict(zip(SETTLED, self._state(), strict=True))}")
             time.sleep(LOOK_SECONDS)
 
     def _state(self) -> tuple[float, ...]:
-        names = ("running", "waiting", "warm", "sandboxes")
-        return self._client.gauge(*(f"code_executor_{name}" for name in names))
+        return self._client.gauge(*(f"code_executor_{name}" for name in SETTLED))
 
 
 @contextmanager

@@ -334,6 +334,10 @@ def _gauges(admission: Admission, sandboxes: Sandboxes, pool: WarmPool) -> dict[
         "code_executor_running": ("Executions that run now.", lambda: admission.running),
         "code_executor_waiting": ("Executions that wait for a turn.", lambda: admission.waiting),
         "code_executor_warm": ("Warm sandboxes that wait.", lambda: pool.idle),
+        "code_executor_preloaded": (
+            "Warm sandboxes that also have the client library loaded.",
+            lambda: pool.preloaded,
+        ),
         "code_executor_sandboxes": ("Sandboxes that exist now.", lambda: len(sandboxes.ids)),
     }
 

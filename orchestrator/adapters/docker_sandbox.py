@@ -96,6 +96,7 @@ class DockerSlot(DockerContainer):
 class DockerSandbox(DockerContainer):
     def __init__(self, container_id: str, process: LeashedProcess, remove: Remove) -> None:
         self._done: asyncio.Future[Ending] = asyncio.get_running_loop().create_future()
+        self._preloaded: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._receive: Receive = lambda stream, data: None
         self._room = {Stream.STDOUT: 0, Stream.STDERR: 0}
         self._begun = False
@@ -105,8 +106,9 @@ class DockerSandbox(DockerContainer):
         for batch in _batches(files):
             self._process.send(encode_files(batch))
 
-    def preload(self) -> None:
+    async def preload(self) -> None:
         self._process.send(encode(FrameKind.PRELOAD))
+        await asyncio.shield(self._preloaded)
 
     @property
     def _leaves_by_itself(self) -> bool:
@@ -124,6 +126,8 @@ class DockerSandbox(DockerContainer):
         match frame.kind:
             case FrameKind.STDOUT | FrameKind.STDERR:
                 self._pass_on(_STREAMS[frame.kind], frame.payload)
+            case FrameKind.PRELOAD:
+                _resolve(self._preloaded, None)
             case FrameKind.DONE:
                 _resolve(self._done, ending_of(frame.fields()))
             case _:
@@ -138,6 +142,7 @@ class DockerSandbox(DockerContainer):
 
     def _fail(self, fault: SandboxFault) -> None:
         super()._fail(fault)
+        _reject(self._preloaded, fault)
         _reject(self._done, fault)
 
 

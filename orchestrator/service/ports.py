@@ -49,7 +49,7 @@ class Sandbox(Protocol):
     @property
     def alive(self) -> bool: ...
 
-    def preload(self) -> None:
+    async def preload(self) -> None:
         """Let the interpreter load what programs often need, while nobody waits."""
 
     async def run(self, program: Program, receive: Receive) -> Ending: ...

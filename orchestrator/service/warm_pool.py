@@ -27,6 +27,7 @@ LOOK_EVERY_SECONDS = 0.5
 LET_PROGRAMS_RUN_SECONDS = 0.1
 REFILLS_AT_ONCE = 2
 PRELOADS_AT_ONCE = 2
+PRELOAD_TIMEOUT_SECONDS = 5.0
 LONGEST_BACKOFF_SECONDS = 5.0
 NOT_YET_KNOWN = "warm"
 # What an idle sandbox costs, with the slot it sits in; measured in bench/.
@@ -42,9 +43,13 @@ class WarmSandbox:
     started_at: float
     preloaded: bool = False
 
-    def preload(self) -> None:
+    async def preload(self) -> None:
+        try:
+            async with asyncio.timeout(PRELOAD_TIMEOUT_SECONDS):
+                await self.lease.sandbox.preload()
+        except (OrchestratorError, TimeoutError):
+            log.info("pool.preload_failed", sandbox=self.lease.sandbox.id)  # it is no worse a sandbox without
         self.preloaded = True
-        self.lease.sandbox.preload()
 
     @property
     def age_seconds(self) -> float:
@@ -87,6 +92,10 @@ class WarmPool:
     def idle(self) -> int:
         return sum(len(waiting) for waiting in self._idle.values())
 
+    @property
+    def preloaded(self) -> int:
+        return sum(warm.preloaded for waiting in self._idle.values() for warm in waiting)
+
     @asynccontextmanager
     async def lease(self, recipe: Recipe, files: Files, execution_id: str) -> AsyncIterator[Lease]:
         self._demand.setdefault(recipe, Demand()).note()
@@ -108,8 +117,8 @@ class WarmPool:
         """One round of keeping the pool filled: at once when somebody took a sandbox, else now and then."""
         await self._until_wanted()
         await self._until_executions_had_their_turn()
-        if not await self.refill_once():
-            self._preload_some()
+        if await self.refill_once() or await self._preload_some():
+            self._wanted.set()  # there may be more to do
 
     async def refill_once(self) -> bool:
         """Retires what is stale, makes what is missing; False when nothing was."""
@@ -120,12 +129,14 @@ class WarmPool:
             await asyncio.gather(*(self._make(recipe, wanted[recipe]) for recipe in missing))
         return bool(missing)
 
-    def _preload_some(self) -> None:
+    async def _preload_some(self) -> bool:
         """It costs as much as half a start and most programs do without, so it is done when nothing else is to do."""
-        if not self._leased:
-            idle = (warm for waiting in self._idle.values() for warm in waiting if not warm.preloaded)
-            for warm in islice(idle, PRELOADS_AT_ONCE):
-                warm.preload()
+        if self._leased:
+            return False
+        idle = (warm for waiting in self._idle.values() for warm in waiting if not warm.preloaded)
+        some = list(islice(idle, PRELOADS_AT_ONCE))
+        await asyncio.gather(*(warm.preload() for warm in some))
+        return bool(some)
 
     async def _until_executions_had_their_turn(self) -> None:
         """A start takes most of a core: one that an execution waits for comes first, and so does a short program."""
@@ -178,8 +189,6 @@ class WarmPool:
             if room < 0 or len(chosen) == REFILLS_AT_ONCE:
                 break
             chosen.append(recipe)
-        if len(chosen) == REFILLS_AT_ONCE:
-            self._wanted.set()  # there may be more to do
         return chosen
 
     def _deficits(self, wanted: Mapping[Recipe, Files]) -> Iterator[Recipe]:

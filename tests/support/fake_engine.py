@@ -44,7 +44,7 @@ class FakeSandbox(FakeContainer):
     runs: int = 0
     preloads: int = 0
 
-    def preload(self) -> None:
+    async def preload(self) -> None:
         self.preloads += 1
 
     async def run(self, program: Program, receive: Receive) -> Ending:

@@ -29,9 +29,10 @@ def _receive() -> tuple[str, dict[str, str]]:
     # What is loaded by now stays to the end: the collections of an ordinary exit need not look at it (2 ms less).
     gc.freeze()
     os.write(_READY_FD, b"\n")
-    os.close(_READY_FD)
     while os.read(_CONTROL_FD, 1) == _PRELOAD:
         _preload()
+        os.write(_READY_FD, b"\n")
+    os.close(_READY_FD)
     with open(_CONTROL_FD, "rb") as control:
         environment = control.read(int.from_bytes(control.read(4), "big")).decode()
         code = control.read().decode()

@@ -14,7 +14,7 @@ STDOUT = b"O"
 STDERR = b"E"
 DONE = b"D"
 FAULT = b"X"
-# From the orchestrator.
+# From the orchestrator; PRELOAD also back, when it is done.
 FILES = b"P"
 PRELOAD = b"L"
 RUN = b"G"

@@ -46,6 +46,7 @@ class Supervisor:
         self._decoder = frames.FrameDecoder()
         self._kill_everything = processes.killer()
         self._ready = False
+        self._listening = True
         self._run_order: orders.Run | None = None
         self._control_pending = bytearray()
         self._execution: Execution | None = None
@@ -94,8 +95,8 @@ class Supervisor:
         return handlers
 
     def _add_program_handlers(self, handlers: Handlers, now: float) -> None:
-        if not self._ready:
-            handlers[self._program.ready] = (select.POLLIN, self._note_ready)
+        if self._listening:
+            handlers[self._program.ready] = (select.POLLIN, self._hear_runtime)
         if self._control_pending:
             handlers[self._program.control] = (select.POLLOUT, self._write_control)
         for stream in self._wanted_streams():
@@ -147,13 +148,21 @@ class Supervisor:
             self._run_order = order
             self._start_run()
 
-    def _note_ready(self) -> None:
+    def _hear_runtime(self) -> None:
+        """It says when it is ready and when it has preloaded; it closes the pipe before the program begins."""
         try:
-            announced = os.read(self._program.ready, 1)
+            said = os.read(self._program.ready, 1)
         except BlockingIOError:
             return
+        self._listening = bool(said)
+        if not self._ready:
+            self._note_ready(bool(said))
+        elif said:
+            self._outbox.put(frames.PRELOAD, b"")
+
+    def _note_ready(self, is_ready: bool) -> None:
         self._ready = True
-        if announced:
+        if is_ready:
             self._outbox.put(frames.READY, PROTOCOL)
             self._start_run()
         else:

@@ -54,8 +54,11 @@ function readOrder() {
 
 async function receive() {
   writeSync(READY_FD, '\n');
+  while (readOrder() === PRELOAD) {
+    await loadClientLibrary();
+    writeSync(READY_FD, '\n');
+  }
   closeSync(READY_FD);
-  while (readOrder() === PRELOAD) await loadClientLibrary();
   const parcel = readFileSync(CONTROL_FD);
   closeSync(CONTROL_FD);
   const codeBegins = 4 + parcel.readUInt32BE();

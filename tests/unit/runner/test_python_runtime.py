@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from textwrap import dedent
 
 import pytest
@@ -201,6 +200,7 @@ def test_preloading_gives_way_to_a_program(python: Supervised) -> None:
 def test_preloaded_modules_are_there_and_leave_no_trace_in_the_path(python: Supervised) -> None:
     python.prepare({"servers/__init__.py": "", "servers/_client.py": "", "servers/_lazy.py": ""})
     python.preload()
-    time.sleep(1)
+    python.expect("R")
+    python.expect("L")
     ended = python.run("import sys; print('asyncio' in sys.modules, 'servers._client' in sys.modules, sys.path[:2])")
     assert ended.output.startswith(f"True True ['{python.workspace}', '/")
