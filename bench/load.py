@@ -32,6 +32,7 @@ class Tally:
     seconds: list[float] = field(default_factory=list)
     replies: list[Reply] = field(default_factory=list)
     refused: int = 0
+    ended: float = 0.0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def note(self, seconds: float, reply: Reply | None = None) -> None:
@@ -86,37 +87,43 @@ def _sustained(
     order = [(OURS_WARM, level) for level in ours] + [(DOCKER_RUN, level) for level in docker]
     random.shuffle(order)
     replies: list[Reply] = []
-    levels = []
-    for name, concurrency in order:
+
+    def measured(name: str, concurrency: int, seconds: float) -> Level:
         if name == OURS_WARM:
-            level, seen = _our_level(daemon, program, concurrency, plan)
-            replies += seen
+            level, seen = _our_level(daemon, program, concurrency, plan.level_warm_up_seconds, seconds)
+            replies.extend(seen)
         else:
-            level = _docker_level(DockerRun(engine), program, concurrency, plan)
+            docker_run = DockerRun(engine)
+            level = _docker_level(docker_run, program, concurrency, plan.level_warm_up_seconds, seconds)
         rate = f"{level.per_second:.2f}/s, p50 {level.wall.p50_ms:.0f} ms"
-        say(f"  {program.title}, {concurrency} at once, {name}: {rate}")
-        levels.append(level)
+        say(f"  {program.title}, {concurrency} at once for {seconds:.0f} s, {name}: {rate}")
+        return level
+
+    levels = [measured(name, concurrency, plan.level_seconds) for name, concurrency in order]
     levels.sort(key=lambda level: (level.contestant, level.concurrency))
     return Sustained(
         language=program.language,
         levels=levels,
-        ours_per_second=_best(levels, OURS_WARM),
-        docker_per_second=_best(levels, DOCKER_RUN),
+        ours_per_second=measured(OURS_WARM, _best(levels, OURS_WARM), plan.capacity_seconds).per_second,
+        docker_per_second=measured(DOCKER_RUN, _best(levels, DOCKER_RUN), plan.capacity_seconds).per_second,
         phases=phases(replies),
     )
 
 
-def _best(levels: list[Level], name: str) -> float:
-    return max(level.per_second for level in levels if level.contestant == name)
+def _best(levels: list[Level], name: str) -> int:
+    """The concurrency at which it was fastest."""
+    return max((level for level in levels if level.contestant == name), key=lambda level: level.per_second).concurrency
 
 
-def _our_level(daemon: Daemon, program: Program, concurrency: int, plan: Plan) -> tuple[Level, list[Reply]]:
+def _our_level(
+    daemon: Daemon, program: Program, concurrency: int, warm_up_seconds: float, seconds: float
+) -> tuple[Level, list[Reply]]:
     daemon.settle()
     workers = OurWorkers(daemon, program)
-    tally = closed_loop(workers, concurrency, plan.level_warm_up_seconds, plan.level_seconds)
+    tally = closed_loop(workers, concurrency, warm_up_seconds, seconds)
     daemon.settle()
     workers.close()
-    return _level(OURS_WARM, concurrency, tally, plan), tally.replies
+    return _level(OURS_WARM, concurrency, tally), tally.replies
 
 
 def closed_loop(workers: OurWorkers, concurrency: int, warm_up_seconds: float, seconds: float) -> Tally:
@@ -132,13 +139,17 @@ def closed_loop(workers: OurWorkers, concurrency: int, warm_up_seconds: float, s
             tally.note(reply.seconds, reply)
 
     _repeat(once, concurrency, tally.began + seconds)
+    tally.ended = time.monotonic()
     return tally
 
 
-def _docker_level(docker: Contestant, program: Program, concurrency: int, plan: Plan) -> Level:
-    tally = Tally(time.monotonic() + plan.level_warm_up_seconds)
-    _repeat(lambda: tally.note(docker.run(program).seconds), concurrency, tally.began + plan.level_seconds)
-    return _level(DOCKER_RUN, concurrency, tally, plan)
+def _docker_level(
+    docker: Contestant, program: Program, concurrency: int, warm_up_seconds: float, seconds: float
+) -> Level:
+    tally = Tally(time.monotonic() + warm_up_seconds)
+    _repeat(lambda: tally.note(docker.run(program).seconds), concurrency, tally.began + seconds)
+    tally.ended = time.monotonic()
+    return _level(DOCKER_RUN, concurrency, tally)
 
 
 def _repeat(once: Callable[[], None], concurrency: int, until: float) -> None:
@@ -153,8 +164,9 @@ def _repeat(once: Callable[[], None], concurrency: int, until: float) -> None:
             finished.result()
 
 
-def _level(name: str, concurrency: int, tally: Tally, plan: Plan) -> Level:
-    elapsed = time.monotonic() - tally.began
+def _level(name: str, concurrency: int, tally: Tally) -> Level:
+    # The pool is empty at both moments (the warm-up takes what was in it), so nothing is counted that was made before.
+    elapsed = tally.ended - tally.began
     return Level(
         contestant=name,
         concurrency=concurrency,

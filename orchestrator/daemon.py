@@ -7,6 +7,7 @@ import gc
 import os
 import secrets
 import signal
+import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -78,6 +79,8 @@ async def serve(settings: Settings) -> None:
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signal_number, stop.set)
     async with running_daemon(settings) as daemon:
+        # The engine's calls run on threads; the event loop should not wait 5 ms for each of them to give way.
+        sys.setswitchinterval(0.0005)
         # A full collection of what was loaded by now would stop the event loop for 30 ms, again and again.
         gc.freeze()
         log.info("daemon.listening", host=settings.host, port=daemon.port, version=__version__)

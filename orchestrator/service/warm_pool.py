@@ -139,12 +139,19 @@ class WarmPool:
         return bool(some)
 
     async def _until_executions_had_their_turn(self) -> None:
-        """A start takes most of a core: one that an execution waits for comes first, and so does a short program."""
+        """A start takes most of a core: one that an execution waits for comes first, and so does a short program.
+
+        It comes but a little first when the pool runs low: to find none costs an execution more than to share the cores.
+        """
         await self._sandboxes.until_no_start_is_under_way()
         with suppress(TimeoutError):
-            async with asyncio.timeout(LET_PROGRAMS_RUN_SECONDS):
+            async with asyncio.timeout(REPLY_FIRST_SECONDS if self._runs_low else LET_PROGRAMS_RUN_SECONDS):
                 await self._nothing_leased.wait()
         await asyncio.sleep(REPLY_FIRST_SECONDS)
+
+    @property
+    def _runs_low(self) -> bool:
+        return any(2 * len(self._idle.get(recipe, ())) < self._target(recipe) for recipe in self._demand)
 
     def _count_leases(self, change: int) -> None:
         self._leased += change
