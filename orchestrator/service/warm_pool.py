@@ -141,7 +141,7 @@ class WarmPool:
     async def _until_executions_had_their_turn(self) -> None:
         """A start takes most of a core: one that an execution waits for comes first, and so does a short program.
 
-        It comes but a little first when the pool runs low: to find none costs an execution more than to share the cores.
+        It comes first by less when the pool runs low: to find none costs an execution more than to share the cores.
         """
         await self._sandboxes.until_no_start_is_under_way()
         with suppress(TimeoutError):

@@ -206,3 +206,23 @@ async def test_who_waits_for_a_turn_to_start_takes_what_was_refilled_meanwhile(w
     assert (await late).warm
     assert not any(lease.warm for lease in await asyncio.gather(*cold))
     await refill
+
+
+async def test_refilling_waits_for_a_short_program_unless_the_pool_runs_low(monkeypatch):
+    monkeypatch.setattr(warm_pool, "LET_PROGRAMS_RUN_SECONDS", 60)
+    warm = Pool(floor=4, ceiling=4)
+    await warm.fill()
+    async with warm.pool.lease(PYTHON, {}, "a"):
+        patient = asyncio.create_task(warm.pool.tend())
+        await asyncio.sleep(0.1)
+        assert (warm.pool.idle, patient.done()) == (3, False)
+    await patient
+    async with (
+        warm.pool.lease(PYTHON, {}, "b"),
+        warm.pool.lease(PYTHON, {}, "c"),
+        warm.pool.lease(PYTHON, {}, "d"),
+    ):
+        await asyncio.wait_for(warm.pool.tend(), 10)
+        assert warm.pool.idle == 3
+    warm.pool.close()
+    await warm.sandboxes.all_destroyed()
