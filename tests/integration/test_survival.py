@@ -238,7 +238,8 @@ async def test_two_installations_do_not_touch_each_others_containers(tmp_path):
         async with second.run() as other:
             assert (await other.python("print('beside')"))["output"] == "beside\n"
             assert owner_of(first) != owner_of(second)
-        assert {each.id for each in containers_of(owner_of(first))} == before
+        # Its pool may have grown meanwhile, by itself; nothing of it is gone.
+        assert before <= {each.id for each in containers_of(owner_of(first))}
         assert (await record_of(api, program.execution_id))["state"] == "running"
 
 
