@@ -11,12 +11,14 @@ import pytest
 from orchestrator import keys
 from orchestrator.adapters import journal
 from orchestrator.daemon import build_engine, instance_id, running_daemon
+from orchestrator.domain.execution import Language
 from tests.conftest import owner_of
 from tests.integration.conftest import NO_WARM_SANDBOXES
 from tests.support.api import Api, eventually, until
 from tests.support.daemon_process import DaemonProcess
 from tests.support.engine import LABEL, containers_of, engine, networks_named, remove_network, sandboxes_of
 from tests.support.installation import PROJECT, Installation
+from tests.support.metrics import gauges
 from tests.support.programs import FOREVER, held
 from tests.support.upstream_server import ScriptedProxy, Slow, serving, tool
 
@@ -234,13 +236,19 @@ async def test_two_installations_do_not_touch_each_others_containers(tmp_path):
     async with AsyncExitStack() as stack:
         api = await stack.enter_async_context(first.run())
         program = await stack.enter_async_context(held(api))
+        await eventually(lambda: is_filled_beside_one_program(api), seconds=30)
         before = {each.id for each in containers_of(owner_of(first))}
         async with second.run() as other:
             assert (await other.python("print('beside')"))["output"] == "beside\n"
             assert owner_of(first) != owner_of(second)
-        # Its pool may have grown meanwhile, by itself; nothing of it is gone.
-        assert before <= {each.id for each in containers_of(owner_of(first))}
+        assert {each.id for each in containers_of(owner_of(first))} == before
         assert (await record_of(api, program.execution_id))["state"] == "running"
+
+
+async def is_filled_beside_one_program(api):
+    """One sandbox of each language waits, and nothing is being started or destroyed."""
+    seen = await gauges(api)
+    return (seen["code_executor_warm"], seen["code_executor_sandboxes"]) == (len(Language), len(Language) + 1)
 
 
 # --- keys ---
