@@ -225,6 +225,7 @@ class WarmPool:
             self._idle.setdefault(recipe, deque()).append(WarmSandbox(lease, time.monotonic()))
 
     def _retire_stale(self, wanted: Mapping[Recipe, Files]) -> None:
+        self._demand = {recipe: demand for recipe, demand in self._demand.items() if recipe in wanted}
         for recipe, waiting in list(self._idle.items()):
             if recipe not in wanted:
                 self._discard(recipe)

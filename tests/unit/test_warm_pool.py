@@ -226,3 +226,11 @@ async def test_refilling_waits_for_a_short_program_unless_the_pool_runs_low(monk
         assert warm.pool.idle == 3
     warm.pool.close()
     await warm.sandboxes.all_destroyed()
+
+
+async def test_a_recipe_that_is_no_longer_wanted_does_not_make_the_pool_hurry(warm):
+    await warm.use()
+    await warm.fill()
+    warm.wanted = {TYPESCRIPT: {}}
+    await warm.fill()
+    assert not warm.pool._runs_low
