@@ -26,7 +26,7 @@ class Connection:
         try:
             self._socket.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
         except BlockingIOError:
-            return self.reusable
+            return True
         except OSError:
             return False
         return False
@@ -43,7 +43,7 @@ class Connection:
         self._socket.close()
 
     def _answer(self) -> tuple[int, bytes]:
-        received = self._receive()
+        received = bytearray(self._receive())
         while (end := received.find(b"\r\n\r\n")) < 0:
             if len(received) > _MAX_HEAD_BYTES:
                 raise ConnectionError("the answer's head is too long")
@@ -55,13 +55,13 @@ class Connection:
         body, size = received[end + 4 :], int(headers["content-length"])
         while len(body) < size:
             body += self._receive()
-        return status, bytes(body)
+        return status, bytes(body[:size])
 
-    def _receive(self) -> bytearray:
+    def _receive(self) -> bytes:
         received = self._socket.recv(_READ_BYTES)
         if not received:
             raise ConnectionError("it closed the connection before it had answered")
-        return bytearray(received)
+        return received
 
 
 def _parsed(head: bytes) -> tuple[int, dict[str, str]]:

@@ -50,6 +50,11 @@ def test_status_and_body_are_read():
         assert post(gateway) == (403, b"no!")
 
 
+def test_what_follows_the_answer_is_not_part_of_it():
+    with peer((OK + b"more",)) as gateway:
+        assert post(gateway) == (200, b"hi")
+
+
 def test_one_connection_serves_many_requests():
     connections = Connections()
     with peer((OK, OK, OK)) as gateway:
