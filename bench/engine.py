@@ -61,6 +61,8 @@ class Engine:
             except docker.errors.APIError as error:
                 problem = error.explanation
                 time.sleep(REMOVAL_PAUSE_SECONDS)
+            else:
+                return
         say(f"the network {name} is left behind: {problem}")
 
     def _remove_all(self, label: str) -> None:

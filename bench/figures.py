@@ -194,11 +194,9 @@ async def warm_starts(figures: Figures, plan: Plan) -> None:
 
     async def reply(api: Api, _: Installation) -> float:
         nonlocal cold
-        await until_warm(api)
-        began = time.perf_counter()
-        result = await api.python("print(1)")
+        milliseconds, result = await _reply(api)
         cold += not result["warm"]
-        return 1000 * (time.perf_counter() - began)
+        return milliseconds
 
     samples = await _samples(reply, plan.warm, **_of_each_language())
     _add_time(figures, "warm start, full HTTP reply with all hardening on", samples, 50)
@@ -229,16 +227,18 @@ async def beside_stress(figures: Figures, plan: Plan) -> None:
 
 
 async def _replies(api: Api, count: int) -> list[float]:
-    return [await _reply(api) for _ in range(count)]
+    return [(await _reply(api))[0] for _ in range(count)]
 
 
-async def _reply(api: Api) -> float:
+async def _reply(api: Api) -> tuple[float, Any]:
+    """Its milliseconds, when the pool was full, and what it says."""
     await until_warm(api)
     began = time.perf_counter()
     result = await api.python("print(1)")
+    milliseconds = 1000 * (time.perf_counter() - began)
     if result["output"] != "1\n":
         raise RuntimeError(f"an ordinary program ended as {result['outcome']}")
-    return 1000 * (time.perf_counter() - began)
+    return milliseconds, result
 
 
 def _add_ratio(figures: Figures, alone: list[float], beside: list[float], share: float, at_most: float) -> None:
