@@ -48,7 +48,8 @@ async def ordinary_programs_until_it_is_over(api, stress):
 async def test_stress_in_one_sandbox_leaves_another_caller_right_answers_and_the_daemon_healthy(
     api, attacker, stressors
 ):
-    async with stressed(attacker, stressors, SECONDS) as stress:
+    seconds = SECONDS if len(stressors) == 1 else 3 * SECONDS  # together they share the sandbox's one CPU
+    async with stressed(attacker, stressors, seconds) as stress:
         assert not stress.over
         await ordinary_programs_until_it_is_over(api, stress)
         assert (await api.get("/readyz"))[0] == 200
