@@ -51,7 +51,7 @@ chaos: engine venv image ## Kill the daemon at random under load and look for or
 mutation: engine venv image ## Take each hardening option away and see whether a test notices (SAMPLE=20: only so many)
 	@.venv/bin/python -m bench.mutation $(if $(SAMPLE),--sample $(SAMPLE))
 
-figures: engine venv image ## Measure every promise and write docs/figures.md; takes an hour (FIGURES="--quick --only chaos")
+figures: engine venv image ## Measure every promise and write docs/figures.md; takes an hour and a half (FIGURES="--quick --only chaos")
 	@.venv/bin/python -m bench.figures $(FIGURES)
 
 image: engine venv ## Build both images; skips what has not changed
