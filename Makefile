@@ -27,16 +27,16 @@ logs: ## Follow the daemon's log (FOLLOW=0: only show it)
 status: ## Show the containers of the daemon and the MCP servers, and its health
 	@scripts/status.sh
 
-doctor: venv ## Check engine, images, network, port, keys and roles, each with its fix
+doctor: venv ## Check engine, runner image, network, daemon, roles, keys and disk, each with its fix
 	@.venv/bin/code-executor doctor
 
 test: engine venv image stack ## Run all tests: unit first, then those on the real engine (PYTEST="-k name")
 	@scripts/test.sh all
 
-test-unit: venv ## Run the unit tests only; they need no engine
+test-unit: venv ## Run the quick unit tests only; they need neither engine nor other processes
 	@scripts/test.sh unit
 
-check: venv ## Run ruff, mypy, import-linter and shellcheck
+check: venv ## Run ruff, mypy, import-linter, shellcheck, bandit, hadolint and pip-audit
 	@scripts/check.sh
 
 fmt: venv ## Format the code and fix what ruff can fix
@@ -51,7 +51,7 @@ chaos: engine venv image ## Kill the daemon at random under load and look for or
 mutation: engine venv image ## Take each hardening option away and see whether a test notices (SAMPLE=20: only so many)
 	@.venv/bin/python -m bench.mutation $(if $(SAMPLE),--sample $(SAMPLE))
 
-figures: engine venv image ## Measure every promise and write docs/figures.md; takes an hour and a half (FIGURES="--quick --only chaos")
+figures: engine venv image ## Measure every promise and write docs/figures.md; takes an hour (FIGURES="--quick --only chaos")
 	@.venv/bin/python -m bench.figures $(FIGURES)
 
 image: engine venv ## Build both images; skips what has not changed

@@ -76,8 +76,8 @@ class OurWorkers:
 def measure_load(engine: Engine, plan: Plan) -> Load:
     with installation(engine, pool=plan.load_pool) as daemon:
         python = _sustained(daemon, engine, HELLO_PYTHON, plan, plan.levels, plan.docker_levels)
-        loops = [_open_loop(daemon, HELLO_PYTHON, share, python.ours_per_second, plan) for share in plan.load_shares]
-        typescript = _sustained(daemon, engine, HELLO_TYPESCRIPT, plan, plan.levels[-2:-1], plan.docker_levels[1:3])
+        loops = [_open_loop(daemon, HELLO_PYTHON, share, python.ours.per_second, plan) for share in plan.load_shares]
+        typescript = _sustained(daemon, engine, HELLO_TYPESCRIPT, plan, plan.levels[-2:-1], plan.docker_levels[1:])
     return Load(pool=plan.load_pool, sustained=[python, typescript], open_loops=loops)
 
 
@@ -104,8 +104,8 @@ def _sustained(
     return Sustained(
         language=program.language,
         levels=levels,
-        ours_per_second=measured(OURS_WARM, _best(levels, OURS_WARM), plan.capacity_seconds).per_second,
-        docker_per_second=measured(DOCKER_RUN, _best(levels, DOCKER_RUN), plan.capacity_seconds).per_second,
+        ours=measured(OURS_WARM, _best(levels, OURS_WARM), plan.capacity_seconds),
+        docker=measured(DOCKER_RUN, _best(levels, DOCKER_RUN), plan.capacity_seconds),
         phases=phases(replies),
     )
 

@@ -77,7 +77,6 @@ def measure_soak(engine: Engine, plan: Plan) -> Soak:
         workers.close()
         after = machine.resident_mb(daemon.pid)
     return Soak(
-        wanted=plan.soak_executions,
         executions=points[-1][0],
         idle_mb=idle,
         after_mb=after,

@@ -120,6 +120,10 @@ class Verdict:
     fate: Fate
     by: str = ""
 
+    @property
+    def how(self) -> str:
+        return f" (by {self.by})" if self.by else ""
+
 
 @dataclass
 class MutationReport:
@@ -206,7 +210,7 @@ async def mutation(mutants: list[Mutant]) -> MutationReport:
             for mutant in mutants:
                 verdict = await _verdict(weakening, mutant, shared)
                 report.verdicts.append(verdict)
-                say(f"  {len(report.verdicts)}/{len(mutants)} {verdict.fate}: {mutant.name}")
+                say(f"  {len(report.verdicts)}/{len(mutants)} {verdict.fate}: {mutant.name}{verdict.how}")
     report.seconds = time.monotonic() - began
     return report
 

@@ -104,18 +104,17 @@ def _sustained(results: Results) -> Figure | None:
     if results.load is None:
         return None
     python, *others = results.load.sustained
-    n = sum(level.wall.n for level in python.levels)
     detail = "; ".join(_rates(sustained) for sustained in (python, *others))
     return Figure(
-        python.ours_per_second / python.docker_per_second,
-        n,
+        python.ours.per_second / python.docker.per_second,
+        python.ours.wall.n + python.docker.wall.n,
         detail,
         where_the_time_goes=f"{_phases(python.phases)}; {_processors(results.profile)}",
     )
 
 
 def _rates(sustained: Sustained) -> str:
-    return f"{sustained.language} {sustained.ours_per_second:.2f}/s against {sustained.docker_per_second:.2f}/s"
+    return f"{sustained.language} {sustained.ours.per_second:.2f}/s against {sustained.docker.per_second:.2f}/s"
 
 
 def _tail(results: Results) -> Figure | None:
@@ -188,7 +187,7 @@ def _health(results: Results) -> Figure | None:
     if burst is None:
         return None
     detail = f"p50 {burst.health.p50_ms:.1f} ms; idle p99 {burst.health_idle.p99_ms:.1f} ms"
-    where = f"both cores are taken: {_processors(results.profile)}"
+    where = f"all {results.machine.cores} cores are taken: {_processors(results.profile)}"
     return Figure(burst.health.p99_ms, burst.health.n, detail, where_the_time_goes=where)
 
 

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import os
 import subprocess
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -14,10 +11,10 @@ from typing import Any
 
 import docker.errors
 
-from orchestrator.settings import PREFIX
 from tests.support.api import Api, eventually, until
+from tests.support.daemon_process import is_ready, listening_port, serve
 from tests.support.engine import containers_of, remove_network
-from tests.support.installation import PROJECT, Installation
+from tests.support.installation import Installation
 
 START_SECONDS = 30.0
 STOP_SECONDS = 30.0
@@ -51,17 +48,17 @@ class Victim:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{_port(self._log)}"
+        return f"http://127.0.0.1:{listening_port(self._log)}"
 
     async def start(self) -> None:
         """Returns when it is ready."""
         self._starts += 1
-        self._process = self._serve()
-        await until(lambda: _port(self._log) or self._ended, seconds=START_SECONDS)
+        self._process = serve(self.installation, self._log)
+        await until(lambda: listening_port(self._log) or self._ended, seconds=START_SECONDS)
         if self._ended:
             raise RuntimeError(f"the daemon did not start: {self._log.read_text()[-1000:]}")
         async with self.caller("admin") as api:
-            await eventually(lambda: _is_ready(api), seconds=START_SECONDS)
+            await eventually(lambda: is_ready(api), seconds=START_SECONDS)
 
     def caller(self, role: str) -> Any:
         return Api.connect(self.url, self.installation.keys[role])
@@ -90,23 +87,3 @@ class Victim:
     @property
     def _log(self) -> Path:
         return self.installation.settings.data_dir.with_name(f"daemon-{self._starts}.log")
-
-    def _serve(self) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "orchestrator", "serve"]
-        with self._log.open("wb") as stderr:
-            return subprocess.Popen(command, env=self._environment(), stderr=stderr, cwd=PROJECT)
-
-    def _environment(self) -> dict[str, str]:
-        settings = self.installation.settings
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
-        chosen = {f"{PREFIX}{name.upper()}": str(getattr(settings, name)) for name in settings.model_fields_set}
-        return {**inherited, **chosen, f"{PREFIX}LOG_FORMAT": "json"}
-
-
-def _port(log: Path) -> int | None:
-    lines = log.read_text().splitlines() if log.exists() else []
-    return next((int(json.loads(line)["port"]) for line in lines if '"daemon.listening"' in line), None)
-
-
-async def _is_ready(api: Api) -> bool:
-    return (await api.get("/readyz"))[0] == 200

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 from contextlib import suppress
 from dataclasses import asdict
@@ -20,7 +21,7 @@ from orchestrator.adapters.access_files import RolesFileInvalid, read_book
 from orchestrator.client import ApiClient, CallFailed
 from orchestrator.connect import CannotMerge, Client, Connection, configuration
 from orchestrator.domain.execution import Language, Outcome
-from orchestrator.settings import PREFIX, PROJECT, Settings
+from orchestrator.settings import ENV_FILE, PREFIX, PROJECT, Settings
 
 app = typer.Typer(
     name="code-executor",
@@ -70,7 +71,7 @@ def serve() -> None:
     from orchestrator.daemon import serve as serve_daemon
     from orchestrator.logs import configure_logs
 
-    settings = _settings()
+    settings = _settings(env_file=None)  # whoever starts the daemon gives it an environment
     configure_logs(settings.log_level, settings.log_format)
     try:
         uvloop.run(serve_daemon(settings))
@@ -210,7 +211,7 @@ def config(as_json: AsJson = False) -> None:
         return
     table = Table("Setting", "Value", "From", box=None)
     for name, value in values.items():
-        origin = "environment" if name in settings.model_fields_set else "default"
+        origin = "environment or .env" if name in settings.model_fields_set else "default"
         table.add_row(f"{PREFIX}{name.upper()}", str(value), origin)
     out.print(table)
 
@@ -303,9 +304,11 @@ def _key_files() -> list[keys.KeyFile]:
         _fail(str(error), 78)
 
 
-def _settings() -> Settings:
+def _settings(env_file: Path | None = ENV_FILE) -> Settings:
+    """A command sees what make sees: the environment, then .env, unless that is for another user's eyes."""
+    readable = env_file is not None and os.access(env_file, os.R_OK)
     try:
-        return Settings()
+        return Settings(_env_file=env_file if readable else None)
     except ValidationError as error:
         first = error.errors()[0]
         _fail(f"{PREFIX}{str(first['loc'][0]).upper()}: {first['msg']}.", 78)

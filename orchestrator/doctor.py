@@ -170,7 +170,7 @@ def _roles(settings: Settings) -> Finding:
         return _failed("roles", str(error), "Correct the file; the daemon keeps the last valid roles until then.")
     without = sorted(set(book.role_of_key) - {known.key_name for known in book.key_hashes})
     if without:
-        return _failed("roles", f"no hash for {', '.join(without)}", "Run 'code-executor keys ensure'.")
+        return _failed("roles", f"no hash for {', '.join(without)}", "Run '.venv/bin/code-executor keys ensure'.")
     return _ok("roles", f"{', '.join(sorted(book.roles))}; {len(book.key_hashes)} keys")
 
 
@@ -186,13 +186,13 @@ def _key_files(settings: Settings) -> list[Finding]:
 def _key_file(file: keys.KeyFile) -> Finding:
     check = f"key {file.name}"
     if not file.exists:
-        return _failed(check, f"{file.path.name} is missing", "Run 'code-executor keys ensure'.")
+        return _failed(check, f"{file.path.name} is missing", "Run '.venv/bin/code-executor keys ensure'.")
     if file.mode & 0o137:
         return _failed(check, f"{file.path.name} has mode {file.mode:04o}", f"chmod 0640 {file.path}")
     if not os.access(file.path, os.R_OK):
         return _ok(check, f"{file.path.name}, mode {file.mode:04o} (not readable by you)")
     if not file.hash_matches:
-        return _failed(check, "its hash does not fit", "Run 'code-executor keys ensure'.")
+        return _failed(check, "its hash does not fit", "Run '.venv/bin/code-executor keys ensure'.")
     return _ok(check, f"{file.path.name}, mode {file.mode:04o}")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -16,6 +16,18 @@ from orchestrator.domain.sandbox import PoolSize
 PREFIX = "CODE_EXECUTOR_"
 MIB = 1024 * 1024
 PROJECT = Path(__file__).resolve().parent.parent
+ENV_FILE = PROJECT / ".env"
+# These are for binding; a client on this machine reaches them elsewhere.
+_LOOPBACK_INSTEAD = dict.fromkeys(("", "0.0.0.0", "[::]"), "127.0.0.1")  # noqa: S104
+
+
+def _published_url(validated: Mapping[str, Any]) -> str:
+    host, _, port = validated["publish"].rpartition(":")
+    return f"http://{_LOOPBACK_INSTEAD.get(host, host)}:{port}"
+
+
+def _hashes_beside_the_keys(validated: Mapping[str, Any]) -> Path:
+    return Path(validated["secrets_dir"]) / "hashes"
 
 
 class Settings(BaseSettings):
@@ -31,7 +43,7 @@ class Settings(BaseSettings):
         PROJECT / "secrets", description="Where the keys are made; read by the command line only, not by the daemon."
     )
     keys_dir: Path = Field(
-        PROJECT / "secrets" / "hashes", description="Directory with the keys' hashes, never the keys."
+        default_factory=_hashes_beside_the_keys, description="Directory with the keys' hashes, never the keys."
     )
     servers_file: Path = Field(
         Path("servers.json"), description="Upstream MCP servers, in the usual mcpServers form; may be missing."
@@ -103,7 +115,10 @@ class Settings(BaseSettings):
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least severe log line.")
     log_format: Literal["json", "console"] = Field("json", description="Form of the log lines.")
 
-    url: str = Field("http://127.0.0.1:9091", description="Where the command line finds the daemon.")
+    publish: str = Field("127.0.0.1:9091", description="Where make publishes the API, as address:port.")
+    url: str = Field(
+        default_factory=_published_url, description="Where the command line finds the daemon, if not there."
+    )
     key: SecretStr | None = Field(
         None, description="Key of the command line; else the first key file that it can read."
     )
@@ -127,7 +142,6 @@ class Settings(BaseSettings):
             max_calls=self.max_tool_calls,
             max_concurrent_calls=self.max_concurrent_tool_calls,
             max_request_bytes=self.max_tool_request_bytes,
-            max_result_bytes=self.max_tool_result_bytes,
             max_total_bytes=self.max_tool_total_bytes,
             call_timeout_seconds=self.tool_timeout_seconds,
         )

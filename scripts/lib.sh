@@ -103,6 +103,8 @@ configured() {
     [ -n "$line" ] || printf '%s' "$default"
 }
 
+secrets_dir() { configured CODE_EXECUTOR_SECRETS_DIR secrets; }
+
 published() { configured CODE_EXECUTOR_PUBLISH 127.0.0.1:9091; }
 
 # The address at which this machine reaches the published port: 0.0.0.0 and :: are for binding only.

@@ -39,7 +39,7 @@ key() {
     [ -e "$file" ] || fail $NO_KEY "There is no key file $file; 'make up' makes it, CODE_EXECUTOR_SECRETS_DIR names another directory."
     [ -r "$file" ] || fail $NO_KEY "You ($(id -un)) cannot read the key file $file; it should belong to your group with mode 640."
     key=$(tr -d '[:space:]' <"$file")
-    [[ $key =~ ^[[:alnum:]_.~+/=-]+$ ]] || fail $NO_KEY "The key file $file holds no key; 'make rotate-keys' makes a new one."
+    [[ $key =~ ^[[:alnum:]_.~+/=-]+$ ]] || fail $NO_KEY "The key file $file holds no key; 'make rotate-keys ROLE=$role' makes a new one."
     printf '%s' "$key"
 }
 

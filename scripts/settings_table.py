@@ -19,7 +19,8 @@ BOUND_SIGNS = {"gt": "> ", "ge": "≥ ", "lt": "< ", "le": "≤ "}
 
 
 def table() -> str:
-    return HEADER + "".join(_row(name, field) for name, field in Settings.model_fields.items())
+    defaults = Settings.model_construct()  # reads no environment
+    return HEADER + "".join(_row(name, field, getattr(defaults, name)) for name, field in Settings.model_fields.items())
 
 
 def with_table(document: str) -> str:
@@ -30,8 +31,8 @@ def with_table(document: str) -> str:
     return f"{before}{BEGIN}\n{table()}{END}{after}"
 
 
-def _row(name: str, field: FieldInfo) -> str:
-    cells = (_names(name, field), _default(name, field.default), _allowed(name, field), field.description or "")
+def _row(name: str, field: FieldInfo, default: Any) -> str:
+    cells = (_names(name, field), _default(name, default), _allowed(name, field), field.description or "")
     return f"| {' | '.join(cells)} |\n"
 
 

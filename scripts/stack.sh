@@ -153,7 +153,7 @@ ensure_stack_image() {
     inputs=$(sources_fingerprint "$base" "${@:5}")
     if [ "$(image_label "$image")" = "$inputs" ]; then return; fi
     "$staging" "$name"
-    step "building $image" "image-$name.log" "" build "$name" "$image" "$base" "$inputs"
+    step "building $image" "image-$name.log" "All of its output is in .build/log/image-$name.log." build "$name" "$image" "$base" "$inputs"
 }
 
 ensure_postgres() {

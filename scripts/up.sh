@@ -8,7 +8,7 @@ readonly READY_SECONDS=90
 ensure_keys() {
     "$VENV/bin/code-executor" keys ensure >"$LOGS/keys.log" 2>&1 && return
     show_tail "$LOGS/keys.log"
-    fail "The keys in secrets/ could not be made; make secrets/ writable for $(id -un), then run make again."
+    fail "The keys in $(secrets_dir)/ could not be made; make it writable for $(id -un), then run make again."
 }
 
 # The daemon is another user; git keeps no read bits, so a strict umask at checkout hides the file from it.
@@ -118,11 +118,11 @@ wait_until_ready() {
 first_command() {
     if have curl; then
         cat <<END
-  curl -s $(api_url)/execute -H "Authorization: Bearer \$(cat secrets/code-executor-admin.key)" \\
+  curl -s $(api_url)/execute -H "Authorization: Bearer \$(cat $(secrets_dir)/code-executor-admin.key)" \\
        -H 'Content-Type: application/json' -d '{"code": "console.log(2 + 2)"}'
 END
     else
-        say "  echo 'console.log(2 + 2)' | CODE_EXECUTOR_URL=$(api_url) .venv/bin/code-executor run -"
+        say "  echo 'console.log(2 + 2)' | .venv/bin/code-executor run -"
     fi
 }
 

@@ -247,7 +247,7 @@ class DockerEngine:
             id=item["Id"],
             kind=Kind(labels[lockdown.LABEL]),
             of_this_epoch=labels.get(lockdown.LABEL_EPOCH) == self._identity.epoch,
-            deadline=float(labels.get(lockdown.LABEL_DEADLINE, 0)),
+            lifetime_seconds=_lifetime(float(labels.get(lockdown.LABEL_DEADLINE, 0)), item["Created"]),
             tampered=self._is_tampered(item),
         )
 
@@ -293,6 +293,11 @@ def _attach(api: docker.APIClient, container_id: str) -> socket.socket:
     attached = socket.socket(fileno=os.dup(hijacked.fileno()))
     hijacked._response.close()
     return attached
+
+
+def _lifetime(deadline: float, created: float) -> float | None:
+    """Of two stamps of the same moment: a clock that jumps later changes nothing."""
+    return max(0.0, deadline - created) if deadline else None
 
 
 def _unavailable(error: Exception) -> EngineUnavailable:

@@ -80,7 +80,7 @@ class RangeNotSatisfiable(OrchestratorError):
 
 
 class QueueFull(OrchestratorError):
-    """Too many executions are waiting; try again later, or raise CODE_EXECUTOR_MAX_WAITING."""
+    """Too many executions are waiting; try again later, or raise CODE_EXECUTOR_MAX_WAITING or its _PER_CALLER."""
 
     code = "queue_full"
 
@@ -104,7 +104,7 @@ class NotReady(OrchestratorError):
 
 
 class EngineUnavailable(OrchestratorError):
-    """Check the container engine with 'code-executor doctor'; the daemon recovers by itself when it is back."""
+    """Check the container engine with 'make doctor'; the daemon recovers by itself when it is back."""
 
     code = "engine_unavailable"
 
@@ -122,7 +122,7 @@ class NetworkUnsafe(OrchestratorError):
 
 
 class LockdownMismatch(OrchestratorError):
-    """The engine did not apply the lockdown, so nothing was run; see 'code-executor doctor'."""
+    """The engine did not apply the lockdown, so nothing was run; the log line lockdown.mismatch lists what differs."""
 
     code = "lockdown_mismatch"
 
@@ -164,7 +164,7 @@ class InvalidArguments(OrchestratorError):
 
 
 class LimitExceeded(OrchestratorError):
-    """Make fewer or smaller calls; the execution's limits are in its result."""
+    """Make fewer or smaller calls, or raise CODE_EXECUTOR_MAX_TOOL_* or the role's maxToolCalls."""
 
     code = "limit_exceeded"
 

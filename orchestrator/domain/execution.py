@@ -56,7 +56,6 @@ class GatewayLimits:
     max_calls: int
     max_concurrent_calls: int
     max_request_bytes: int
-    max_result_bytes: int
     max_total_bytes: int
     call_timeout_seconds: float
     max_images: int = 10

@@ -37,7 +37,7 @@ class OwnedContainer:
     id: str
     kind: Kind
     of_this_epoch: bool
-    deadline: float
+    lifetime_seconds: float | None = None  # a slot has no end of its own
     tampered: bool = False
 
 

@@ -30,12 +30,12 @@ class DaemonProcess:
     async def running(cls, installation: Installation) -> AsyncIterator[DaemonProcess]:
         """Ready when entered; ended when left, if the test has not done it."""
         log = installation.settings.data_dir.with_name("daemon.log")
-        process = _serve(installation, log)
+        process = serve(installation, log)
         try:
-            await until(lambda: _port(log) or process.poll() is not None, seconds=20)
+            await until(lambda: listening_port(log) or process.poll() is not None, seconds=20)
             assert process.poll() is None, log.read_text()
-            async with Api.connect(f"http://127.0.0.1:{_port(log)}", installation.keys["admin"]) as api:
-                await eventually(lambda: _ready(api), seconds=20)
+            async with Api.connect(f"http://127.0.0.1:{listening_port(log)}", installation.keys["admin"]) as api:
+                await eventually(lambda: is_ready(api), seconds=20)
                 yield cls(process, api)
         finally:
             if process.poll() is None:
@@ -67,25 +67,25 @@ class DaemonProcess:
         return int(found[1]) * 1024
 
 
-def _serve(installation: Installation, log: Path) -> subprocess.Popen[bytes]:
+def serve(installation: Installation, log: Path) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "orchestrator", "serve"]
     with log.open("wb") as stderr:
         return subprocess.Popen(command, env=_environment(installation), stderr=stderr, cwd=PROJECT)
 
 
 def _environment(installation: Installation) -> dict[str, str]:
+    """The installation's settings and none of the developer's own."""
     settings = installation.settings
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
     chosen = {f"{PREFIX}{name.upper()}": str(getattr(settings, name)) for name in settings.model_fields_set}
-    return {**os.environ, **chosen, f"{PREFIX}LOG_FORMAT": "json"}
+    return {**inherited, **chosen, f"{PREFIX}LOG_FORMAT": "json"}
 
 
-def _port(log: Path) -> int | None:
-    for line in log.read_text().splitlines():
-        if '"daemon.listening"' in line:
-            return int(json.loads(line)["port"])
-    return None
+def listening_port(log: Path) -> int | None:
+    lines = log.read_text().splitlines() if log.exists() else []
+    return next((int(json.loads(line)["port"]) for line in lines if '"daemon.listening"' in line), None)
 
 
-async def _ready(api: Api) -> bool:
+async def is_ready(api: Api) -> bool:
     status, _ = await api.get("/readyz")
     return status == 200

@@ -101,7 +101,7 @@ class FakeEngine:
 
     async def list_owned(self) -> Sequence[OwnedContainer]:
         self._raise_fault()
-        ours = [OwnedContainer(c.id, c.kind, of_this_epoch=True, deadline=0) for c in self.containers.values()]
+        ours = [OwnedContainer(c.id, c.kind, of_this_epoch=True) for c in self.containers.values()]
         return [*ours, *self.orphans]
 
     async def remove(self, container_id: str) -> None:

@@ -22,7 +22,6 @@ LIMITS = GatewayLimits(
     max_calls=100,
     max_concurrent_calls=AT_ONCE,
     max_request_bytes=1000,
-    max_result_bytes=1000,
     max_total_bytes=100_000,
     call_timeout_seconds=5,
 )

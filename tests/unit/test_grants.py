@@ -15,7 +15,6 @@ LIMITS = GatewayLimits(
     max_calls=3,
     max_concurrent_calls=1,
     max_request_bytes=100,
-    max_result_bytes=100,
     max_total_bytes=100,
     call_timeout_seconds=5,
 )

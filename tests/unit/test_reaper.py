@@ -1,11 +1,11 @@
 from orchestrator.domain.errors import EngineUnavailable
 from orchestrator.domain.sandbox import Kind, OwnedContainer
-from orchestrator.service.reaper import Reaper
+from orchestrator.service.reaper import OVERDUE_AFTER_SECONDS, Reaper
 from tests.support.fake_engine import FakeEngine
 
 
 def orphan(id: str, of_this_epoch: bool = False) -> OwnedContainer:
-    return OwnedContainer(id, Kind.SANDBOX, of_this_epoch, deadline=0)
+    return OwnedContainer(id, Kind.SANDBOX, of_this_epoch)
 
 
 def reaper(engine: FakeEngine, owned=frozenset(), stray_after_seconds: float = 60) -> Reaper:
@@ -44,5 +44,38 @@ async def test_one_that_cannot_be_removed_does_not_stop_the_others():
 
 async def test_one_that_was_tampered_with_is_removed_even_if_it_is_owned():
     engine = FakeEngine()
-    engine.orphans = [OwnedContainer("mine", Kind.SLOT, of_this_epoch=True, deadline=0, tampered=True)]
+    engine.orphans = [OwnedContainer("mine", Kind.SLOT, of_this_epoch=True, tampered=True)]
     assert await reaper(engine, owned={"mine"}).remove_orphans() == 1
+
+
+async def test_one_that_outlives_its_lifetime_is_removed_even_if_it_is_owned(monkeypatch):
+    clock = [1000.0]
+    monkeypatch.setattr("orchestrator.service.reaper.time.monotonic", lambda: clock[0])
+    engine = FakeEngine()
+    engine.orphans = [
+        OwnedContainer("overdue", Kind.SANDBOX, of_this_epoch=True, lifetime_seconds=30),
+        OwnedContainer("young", Kind.SANDBOX, of_this_epoch=True, lifetime_seconds=300),
+        OwnedContainer("slot", Kind.SLOT, of_this_epoch=True),
+    ]
+    watching = reaper(engine, owned={"overdue", "young", "slot"})
+    assert await watching.remove_orphans() == 0
+    clock[0] += 30 + OVERDUE_AFTER_SECONDS
+    assert await watching.remove_orphans() == 0
+    clock[0] += 1
+    assert await watching.remove_orphans() == 1
+    assert engine.removed == ["overdue"]
+
+
+async def test_one_that_was_owned_for_long_still_gets_time_while_it_is_destroyed(monkeypatch):
+    clock = [1000.0]
+    monkeypatch.setattr("orchestrator.service.reaper.time.monotonic", lambda: clock[0])
+    engine = FakeEngine()
+    engine.orphans = [orphan("leaving", of_this_epoch=True)]
+    owned = {"leaving"}
+    watching = Reaper(engine, lambda: frozenset(owned), stray_after_seconds=60)
+    await watching.remove_orphans()
+    clock[0] += 600
+    owned.clear()
+    assert await watching.remove_orphans() == 0
+    clock[0] += 61
+    assert await watching.remove_orphans() == 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
@@ -136,4 +136,3 @@ class Problem(Body):
     code: str
     hint: str
     execution_id: str | None = None
-    errors: list[dict[str, Any]] | None = None

@@ -9,7 +9,7 @@ from orchestrator.domain.errors import InvalidArguments, LimitExceeded
 from orchestrator.domain.execution import GatewayLimits
 from orchestrator.gateway.pictures import Pictures
 
-LIMITS = GatewayLimits(1, 1, 1, 1, 1, 1.0, max_images=3, max_images_bytes=100)
+LIMITS = GatewayLimits(1, 1, 1, 1, 1.0, max_images=3, max_images_bytes=100)
 PNG = b"\x89PNG\r\n\x1a\n"
 
 

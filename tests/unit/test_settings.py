@@ -1,0 +1,68 @@
+import json
+import os
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from orchestrator import cli
+from orchestrator.settings import PREFIX, Settings
+
+
+@pytest.fixture(autouse=True)
+def no_settings_of_the_developer(monkeypatch):
+    for name in [name for name in os.environ if name.startswith(PREFIX)]:
+        monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def env_file(tmp_path, monkeypatch) -> Path:
+    file = tmp_path / ".env"
+    monkeypatch.setattr(cli._settings, "__defaults__", (file,))
+    return file
+
+
+def shown() -> dict[str, object]:
+    ended = CliRunner().invoke(cli.app, ["config", "--json"])
+    assert ended.exit_code == 0, ended.output
+    return dict(json.loads(ended.stdout))
+
+
+@pytest.mark.parametrize(
+    ("publish", "url"),
+    [
+        ("127.0.0.1:9091", "http://127.0.0.1:9091"),
+        ("0.0.0.0:9191", "http://127.0.0.1:9191"),
+        ("[::]:9191", "http://127.0.0.1:9191"),
+        ("9191", "http://127.0.0.1:9191"),
+        ("[::1]:9091", "http://[::1]:9091"),
+        ("10.0.0.7:80", "http://10.0.0.7:80"),
+    ],
+)
+def test_the_daemon_is_found_where_it_is_published(publish, url):
+    assert Settings(publish=publish).url == url
+    assert Settings(publish=publish, url="http://other").url == "http://other"
+
+
+def test_the_hashes_are_beside_the_keys_unless_they_are_elsewhere(tmp_path):
+    assert Settings(secrets_dir=tmp_path).keys_dir == tmp_path / "hashes"
+    assert Settings(secrets_dir=tmp_path, keys_dir="/k").keys_dir == Path("/k")
+
+
+def test_a_command_sees_what_make_sees_the_environment_and_then_the_file(env_file, monkeypatch):
+    env_file.write_text(f'{PREFIX}PUBLISH="0.0.0.0:9191"\n{PREFIX}SECRETS_DIR=/elsewhere\nUNRELATED=1\n')
+    monkeypatch.setenv(f"{PREFIX}SECRETS_DIR", "/nearer")
+    settings = shown()
+    assert (settings["url"], settings["keys_dir"]) == ("http://127.0.0.1:9191", "/nearer/hashes")
+
+
+def test_without_the_file_or_with_one_for_other_eyes_the_environment_is_enough(env_file, monkeypatch):
+    assert shown()["publish"] == "127.0.0.1:9091"
+    env_file.write_text(f"{PREFIX}PUBLISH=9191\n")
+    monkeypatch.setattr(cli.os, "access", lambda *_: False)  # the tests may run as root, who reads everything
+    assert shown()["publish"] == "127.0.0.1:9091"
+
+
+def test_the_daemon_itself_reads_no_file(env_file):
+    env_file.write_text(f"{PREFIX}PUBLISH=9191\n")
+    assert cli._settings(env_file=None).publish == "127.0.0.1:9091"
