@@ -126,12 +126,13 @@ async def running_daemon(settings: Settings) -> AsyncIterator[Daemon]:
             admission, pool, tools.workspaces, gateway, journal, readiness, on_finished=_observer(metrics)
         )
         reaper = Reaper(engine, lambda: sandboxes.ids | slots.ids, stray_after_seconds=STRAY_AFTER_SECONDS)
-        await _recover(journal)
+        await _recovered(readiness)
         await asyncio.to_thread(tools.tokens.count, "the first count loads the vocabulary")
 
         loops = await undo.enter_async_context(_background())
         loops.run("upstreams", tools.upstreams.run)
         loops.repeat("readiness", readiness.check, settings.check_seconds)
+        loops.repeat("records", executor.record_what_is_missing, settings.check_seconds)
         loops.repeat("reaper", reaper.remove_orphans, settings.check_seconds)
         loops.repeat("access", _access_watch(access, gateway), ACCESS_CHECK_SECONDS)
         loops.repeat("servers", tools.servers_file.take_up_changes, settings.check_seconds)
@@ -275,14 +276,11 @@ async def _listening(api: Api, mcp: McpFace, settings: Settings) -> AsyncIterato
         await runner.cleanup()
 
 
-async def _recover(journal: SqliteJournal) -> None:
+async def _recovered(readiness: Readiness) -> None:
     try:
-        interrupted = await journal.mark_interrupted()
-    except OrchestratorError as error:
+        await readiness.recover()
+    except OrchestratorError as error:  # then the daemon is not ready until it succeeds
         log.error("journal.unavailable", error=error.message)
-    else:
-        if interrupted:
-            log.warning("journal.interrupted", executions=interrupted)
 
 
 class Loops:

@@ -7,9 +7,10 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 import docker
 import docker.errors
@@ -33,6 +34,7 @@ from orchestrator.domain.sandbox import EngineDescription, Kind, OwnedContainer,
 
 log = structlog.get_logger()
 
+P = ParamSpec("P")
 R = TypeVar("R")
 C = TypeVar("C", bound=DockerContainer)
 
@@ -51,6 +53,20 @@ _when_unreachable = tenacity.retry(
 )
 
 
+def _in_our_words(method: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, Coroutine[Any, Any, R]]:
+    """What the engine refuses for a reason that nobody expected is the engine's fault, not the daemon's."""
+
+    @wraps(method)
+    async def told(*arguments: P.args, **options: P.kwargs) -> R:
+        try:
+            return await method(*arguments, **options)
+        except docker.errors.APIError as error:
+            reason = error.explanation or str(error)
+            raise EngineUnavailable(f"The container engine refused: {reason}.", retry_after_seconds=5) from error
+
+    return told
+
+
 class DockerEngine:
     def __init__(self, docker_host: str, policy: Policy, identity: Identity, *, accept: Accept, max_calls: int) -> None:
         self._docker_host = docker_host
@@ -63,11 +79,13 @@ class DockerEngine:
         self._making_network = asyncio.Lock()  # the engine makes as many networks of one name as it is asked for
         self._connecting = threading.Lock()  # one connection is made, however many threads ask first
 
+    @_in_our_words
     async def prepare(self) -> None:
         await self._call(lambda api: api.ping())
         await self._require_image()
         await self._ensure_network()
 
+    @_in_our_words
     async def create_slot(self) -> DockerSlot:
         await self._ensure_network()
         config = lockdown.slot_config(self._policy, self._identity)
@@ -77,6 +95,7 @@ class DockerEngine:
 
         return await self._start(config, slot)
 
+    @_in_our_words
     async def create_sandbox(self, spec: SandboxSpec, slot: Any) -> DockerSandbox:
         deadline = time.time() + spec.lifetime_seconds
         config = lockdown.sandbox_config(spec, slot.id, self._policy, self._identity, deadline)
@@ -88,11 +107,13 @@ class DockerEngine:
         made.prepare(spec.files)
         return made
 
+    @_in_our_words
     async def list_owned(self) -> Sequence[OwnedContainer]:
         label = f"{lockdown.LABEL_OWNER}={self._identity.owner}"
         found = await self._call(lambda api: api.containers(all=True, filters={"label": label}))
         return [self._owned(item) for item in found if item["Labels"].get(lockdown.LABEL) in KINDS]
 
+    @_in_our_words
     async def remove(self, container_id: str, leaves_by_itself: bool = False) -> None:
         """Returns when the engine no longer knows the container."""
         if not (leaves_by_itself and await self._until_removed(container_id, LEAVE_TIMEOUT_SECONDS)):
@@ -110,6 +131,7 @@ class DockerEngine:
             if not await self._until_removed(container_id, REMOVAL_TIMEOUT_SECONDS):
                 raise
 
+    @_in_our_words
     async def describe(self) -> EngineDescription:
         version = await self._call(lambda api: api.version())
         info = await self._call(lambda api: api.info())
@@ -121,11 +143,13 @@ class DockerEngine:
             runtimes=tuple(info["Runtimes"]),
         )
 
+    @_in_our_words
     async def image_id(self) -> str:
         await self._require_image()
         image: Mapping[str, Any] = await self._call(lambda api: api.inspect_image(self._policy.image))
         return str(image["Id"])
 
+    @_in_our_words
     async def network_state(self) -> str:
         """Looks at the network without making it."""
         known = await self._networks()

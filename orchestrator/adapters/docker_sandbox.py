@@ -19,6 +19,8 @@ T = TypeVar("T")
 Remove = Callable[[str, bool], Awaitable[None]]
 
 PREPARE_CHARACTERS = 1024 * 1024
+MAX_STATUS = 255  # of exit codes; signals have less
+MAX_MEASURE = 2**52
 _RELAYED = (FrameKind.OPENED, FrameKind.BYTES, FrameKind.WINDOW, FrameKind.FINISHED)
 _STREAMS = {FrameKind.STDOUT: Stream.STDOUT, FrameKind.STDERR: Stream.STDERR}
 
@@ -159,8 +161,8 @@ def _reject(future: asyncio.Future[Any], fault: SandboxFault) -> None:
 
 def ending_of(done: Mapping[str, Any]) -> Ending:
     try:
-        exit_code, signal = _whole_or_none(done["exit_code"]), _whole_or_none(done["signal"])
-        usage = Usage(float(done["cpu_seconds"]), int(done["max_rss_bytes"]))
+        exit_code, signal = _small_or_none(done["exit_code"]), _small_or_none(done["signal"])
+        usage = Usage(_bounded(done["cpu_seconds"]), int(_bounded(done["max_rss_bytes"])))
         outcome = _outcome(str(done["ending"]), exit_code)
     except (KeyError, TypeError, ValueError) as error:
         raise FramingBroken(f"a done frame without a usable {error}") from error
@@ -173,10 +175,17 @@ def _outcome(ending: str, exit_code: int | None) -> Outcome:
     return Outcome(ending)
 
 
-def _whole_or_none(value: Any) -> int | None:
-    if value is None or type(value) is int:
+def _small_or_none(value: Any) -> int | None:
+    if value is None or (type(value) is int and 0 <= value <= MAX_STATUS):
         return value
-    raise ValueError(repr(value))
+    raise ValueError(repr(value)[:100])
+
+
+def _bounded(value: Any) -> float:
+    """A supervisor that was taken over could send what no journal takes, or what is no number at all."""
+    if type(value) in (int, float) and 0 <= value <= MAX_MEASURE:
+        return float(value)
+    raise ValueError(repr(value)[:100])
 
 
 def _batches(files: Mapping[str, str]) -> Iterator[dict[str, str]]:

@@ -42,6 +42,7 @@ R = TypeVar("R")
 
 BUSY_TIMEOUT_SECONDS = 5
 PRUNE_EVERY = 256
+MAX_REFUSALS = 1000  # a quota of their own: refusals must not push executions out
 NEW_DATABASE = -1
 SCHEMA_VERSION = 2  # one more with each change of the tables
 
@@ -110,6 +111,16 @@ SELECT id, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10 FROM executions WHERE id = ?1 AND
 """
 
 
+SUMMARIES = "SELECT executions.*, '[]' AS tool_calls FROM executions"
+
+# ?1: of refusals or of executions; ?2: how many of them stay.
+PRUNE = """
+DELETE FROM executions WHERE (state = 'refused') = ?1 AND state NOT IN ('queued', 'running') AND sequence <= (
+    SELECT sequence FROM executions WHERE (state = 'refused') = ?1 ORDER BY sequence DESC LIMIT 1 OFFSET ?2
+)
+"""
+
+
 class SqliteJournal:
     def __init__(self, path: Path, *, max_executions: int) -> None:
         self._path = path
@@ -117,7 +128,7 @@ class SqliteJournal:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="journal")
         self._database: sqlite3.Connection | None = None
         self._impatient: sqlite3.Connection | None = None
-        self._opened_since_prune = 0
+        self._added_since_prune = 0
 
     async def open(self, execution: Execution, state: State = State.QUEUED) -> None:
         await self._write(
@@ -167,8 +178,9 @@ class SqliteJournal:
             refusal.at,
             refusal.at,
             refusal.error_code,
-            refusal.detail,
+            _storable(refusal.detail),
         )
+        await self._prune_now_and_then()
 
     async def mark_interrupted(self) -> int:
         return await self._write(
@@ -188,8 +200,9 @@ class SqliteJournal:
         return _record(rows[0]) if rows else None
 
     async def newest(self, *, caller: str | None, limit: int, before: int | None) -> Sequence[ExecutionRecord]:
+        """Without their tool calls, of which there may be thousands."""
         rows = await self._read(
-            f"{RECORDS} WHERE (?1 IS NULL OR caller = ?1) AND (?2 IS NULL OR sequence < ?2)"
+            f"{SUMMARIES} WHERE (?1 IS NULL OR caller = ?1) AND (?2 IS NULL OR sequence < ?2)"
             " ORDER BY sequence DESC LIMIT ?3",
             caller,
             before,
@@ -232,17 +245,18 @@ class SqliteJournal:
         self._thread.shutdown(wait=False)
 
     async def _prune_now_and_then(self) -> None:
-        self._opened_since_prune += 1
-        if self._opened_since_prune >= PRUNE_EVERY:
-            self._opened_since_prune = 0
-            await self.prune()
+        """What was added is there, whether old ones can be removed now or not."""
+        self._added_since_prune += 1
+        if self._added_since_prune >= PRUNE_EVERY:
+            self._added_since_prune = 0
+            try:
+                await self.prune()
+            except JournalUnavailable as error:
+                log.warning("journal.not_pruned", error=error.message)
 
     async def prune(self) -> int:
-        return await self._write(
-            "DELETE FROM executions WHERE state NOT IN ('queued', 'running') AND sequence <="
-            " (SELECT max(sequence) - ? FROM executions)",
-            self._max_executions,
-        )
+        executions = await self._write(PRUNE, False, self._max_executions)
+        return executions + await self._write(PRUNE, True, MAX_REFUSALS)
 
     async def _write(self, statement: str, *values: Any) -> int:
         return await self._run(lambda database: database.execute(statement, values).rowcount)
@@ -320,7 +334,7 @@ def _finish(database: sqlite3.Connection, result: ExecutionResult) -> None:
                 ending.exit_code,
                 ending.signal,
                 ending.error_code,
-                ending.detail,
+                _storable(ending.detail),
                 len(result.stdout),
                 len(result.stderr),
                 json.dumps(asdict(result.timings)),
@@ -346,15 +360,22 @@ def _call_row(record: CallRecord) -> tuple[Any, ...]:
     return (
         record.execution_id,
         record.number,
-        call.server,
-        call.tool,
+        _storable(call.server),
+        _storable(call.tool),
         call.outcome,
         call.started_ms,
         call.duration_ms,
         call.request_bytes,
         call.result_bytes,
-        call.detail,
+        _storable(call.detail),
     )
+
+
+def _storable(text: str | None) -> str | None:
+    """A lone surrogate, legal in the JSON of a program or of a tool, is no text to SQLite."""
+    if text is None or text.isascii():
+        return text
+    return text.encode("utf-8", "replace").decode()
 
 
 def _outputs(result: ExecutionResult) -> tuple[tuple[Stream, bytes], ...]:

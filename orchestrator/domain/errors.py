@@ -3,6 +3,8 @@
 Each class has a stable `code`; its docstring is the hint that tells the reader what to do next.
 """
 
+_SUMMARY_CHARACTERS = 500
+
 
 class OrchestratorError(Exception):
     """Look at the daemon's log for the cause."""
@@ -17,6 +19,12 @@ class OrchestratorError(Exception):
     @property
     def hint(self) -> str:
         return " ".join((type(self).__doc__ or "").split())
+
+    @property
+    def summary(self) -> str:
+        """For what is kept: a message may repeat what somebody sent, at any length."""
+        cut = self.message[:_SUMMARY_CHARACTERS]
+        return cut if cut == self.message else f"{cut}…"
 
 
 class InvalidRequest(OrchestratorError):

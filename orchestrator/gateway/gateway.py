@@ -42,6 +42,7 @@ log = structlog.get_logger()
 B = TypeVar("B", bound=BaseModel)
 
 LARGE_CHARACTERS = 256 * 1024
+SMALL_BYTES = 64 * 1024
 
 STATUS_OF_CODE = {
     GrantInvalid.code: 401,
@@ -145,7 +146,8 @@ class Gateway:
         answer = ANSWERS.get((request.method, request.path))
         if answer is None:
             raise ToolNotFound("The gateway has POST /call, /search, /info and /emit.")
-        body = await self._read(request)
+        body = await self._read(grant, request)
+        grant.require_valid()  # it may have ended while the body came
         text = await grant.within(answer(self, grant, _parsed(body), len(body)))
         return web.Response(text=text, content_type="application/json")
 
@@ -156,7 +158,15 @@ class Gateway:
             raise GrantInvalid("The request carries no grant.")
         return self._grants.find(token.strip(), slot_id)
 
-    async def _read(self, request: web.BaseRequest) -> bytes:
+    async def _read(self, grant: Grant, request: web.BaseRequest) -> bytes:
+        """A program may leave its requests unfinished: of large ones only a few are let in at a time."""
+        length = request.content_length
+        if length is not None and length <= SMALL_BYTES:
+            return await self._read_whole(request)
+        async with grant.large_bodies:
+            return await self._read_whole(request)
+
+    async def _read_whole(self, request: web.BaseRequest) -> bytes:
         body = bytearray()
         async for piece in request.content.iter_any():
             body += piece
@@ -166,18 +176,19 @@ class Gateway:
 
     async def call(self, grant: Grant, order: Order, size: int) -> str:
         server, tool, arguments = _named(order, "server"), _named(order, "tool"), order.get("arguments", {})
+        grant.require_calls_left()
         entry = grant.ledger.begin(server, tool, size)
         try:
             return await self._forward(grant, entry, server, tool, arguments, size)
         except OrchestratorError as error:
             outcome = OUTCOME_OF_CODE.get(error.code, CallOutcome.UNAVAILABLE)
-            await entry.finish(outcome, detail=error.message)
+            await entry.finish(outcome, detail=error.summary)
             raise
 
     async def _forward(
         self, grant: Grant, entry: LedgerEntry, server: str, tool: str, arguments: Any, size: int
     ) -> str:
-        grant.count_call()
+        grant.require_calls_left()
         grant.count_bytes(size)
         role = self._role(grant)
         described = self._toolbox.callable_tool(role, server, tool)
@@ -243,9 +254,18 @@ def _validated(kind: type[B], order: Order) -> B:
 
 def _named(order: Order, field: str) -> str:
     value = order.get(field)
-    if not isinstance(value, str) or not 1 <= len(value) <= 256:
+    if not isinstance(value, str) or not 1 <= len(value) <= 256 or not _is_text(value):
         raise InvalidArguments(f"{field}: it is a name.")
     return value
+
+
+def _is_text(value: str) -> bool:
+    """JSON can spell lone surrogates, which no name has."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 async def _dumped(result: CallResult) -> str:

@@ -8,7 +8,6 @@ from typing import Protocol
 
 import structlog
 
-from orchestrator.domain.errors import JournalUnavailable
 from orchestrator.domain.ledger import CallRecord, ToolCall
 
 log = structlog.get_logger()
@@ -51,14 +50,14 @@ class Recorder:
     async def _write(self, batch: list[CallRecord]) -> None:
         try:
             await self._journal.record_calls(batch)
-        except JournalUnavailable as error:
+        except Exception as error:  # whatever it is: the calls of others are in the batch, too
             self._complain(batch, error)
         else:
             self._failing = False
 
-    def _complain(self, batch: list[CallRecord], error: JournalUnavailable) -> None:
+    def _complain(self, batch: list[CallRecord], error: Exception) -> None:
         """Once until it works again. The calls go on: the execution's end brings its whole ledger once more."""
         if not self._failing:
             executions = sorted({record.execution_id for record in batch})
-            log.error("calls.not_recorded", execution_ids=executions, error=error.message)
+            log.error("calls.not_recorded", execution_ids=executions, error=str(error))
         self._failing = True

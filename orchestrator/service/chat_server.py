@@ -23,6 +23,7 @@ from orchestrator.service.chat_bodies import (
     SentBody,
     WhoArguments,
 )
+from orchestrator.service.complaints import complaints
 
 Call = Callable[[Chat, Role, Any], Awaitable[BaseModel]]
 
@@ -108,8 +109,7 @@ def _validated(kind: type[Arguments], arguments: Mapping[str, Any]) -> Arguments
     try:
         return kind.model_validate(arguments)
     except ValidationError as error:
-        complaints = (f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors())
-        raise InvalidArguments("; ".join(complaints)) from error
+        raise InvalidArguments(complaints(error, "arguments")) from error
 
 
 def plain(schema: Any) -> Any:

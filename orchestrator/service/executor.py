@@ -90,6 +90,7 @@ class Executor:
         self._on_finished = on_finished
         self._running: dict[str, RunningExecution] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._unrecorded: list[ExecutionResult] = []
         self._accepting = True
         self._starting_with_key = asyncio.Lock()
 
@@ -117,15 +118,25 @@ class Executor:
         ticket = self._admission.request(execution.caller.key_name)
         running = RunningExecution(execution)
         running.state = State.QUEUED if ticket.position else State.RUNNING
-        try:
-            await self._journal.open(execution, running.state)
-        except BaseException:
-            self._admission.leave(ticket)
-            raise
         running.ticket = ticket
         self._running[execution.id] = running
-        self._own(asyncio.create_task(self._conduct(running, ticket)))
+        opening = asyncio.create_task(self._open(running, ticket))
+        self._own(opening)
+        try:
+            await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            running.cancel()  # whoever asked has gone; what is recorded as begun gets its end recorded, too
+            raise
         return running
+
+    async def _open(self, running: RunningExecution, ticket: Ticket) -> None:
+        try:
+            await self._journal.open(running.execution, running.state)
+        except BaseException:
+            del self._running[running.execution.id]
+            self._admission.leave(ticket)
+            raise
+        self._own(asyncio.create_task(self._conduct(running, ticket)))
 
     async def _repeated(self, execution: Execution) -> RunningExecution | None:
         assert execution.idempotency_key is not None  # noqa: S101  (narrows the type)
@@ -146,7 +157,7 @@ class Executor:
         return recorded
 
     async def refuse(self, caller: Caller, execution_id: str, error: OrchestratorError) -> None:
-        refusal = Refusal(execution_id, caller, error.code, error.message, time.time())
+        refusal = Refusal(execution_id, caller, error.code, error.summary, time.time())
         with suppress(JournalUnavailable):  # the refusal itself stands, recorded or not
             await self._journal.refuse(refusal)
 
@@ -164,12 +175,24 @@ class Executor:
     async def drain(self, grace_seconds: float) -> None:
         """Stop accepting, let what runs finish within the grace, cancel the rest."""
         self._accepting = False
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=grace_seconds)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(grace_seconds):
+                await self._until_idle()
         for running in list(self._running.values()):
             running.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        await self._until_idle()
+        await self.record_what_is_missing()
+
+    async def _until_idle(self) -> None:
+        while self._tasks:
+            await asyncio.wait(set(self._tasks))
+
+    async def record_what_is_missing(self) -> None:
+        """What the journal could not take when it ended. Nothing new is begun meanwhile, so it is not much."""
+        with suppress(JournalUnavailable):
+            while self._unrecorded:
+                await self._journal.finish(self._unrecorded[0])
+                log.info("execution.recorded_late", execution_id=self._unrecorded.pop(0).execution_id)
 
     async def _explain_missing(self, caller: Caller, execution_id: str) -> None:
         record = await self._journal.find(execution_id)
@@ -238,10 +261,14 @@ class Executor:
             grant.revoke()
 
     async def _record(self, result: ExecutionResult) -> None:
+        """Whatever happens to the record, the result goes to whoever waits for it."""
         try:
             await self._journal.finish(result)
         except JournalUnavailable as error:
             log.error("execution.not_recorded", execution_id=result.execution_id, error=error.message)
+            self._unrecorded.append(result)
+        except Exception:
+            log.exception("execution.not_recorded", execution_id=result.execution_id)
 
     def _own(self, task: asyncio.Task[None]) -> None:
         self._tasks.add(task)
@@ -279,6 +306,6 @@ def _ending(program: asyncio.Task[Ending], running: RunningExecution) -> Ending:
     if error is None:
         return program.result()
     if isinstance(error, OrchestratorError):
-        return Ending(Outcome.SANDBOX_ERROR, error_code=error.code, detail=error.message)
+        return Ending(Outcome.SANDBOX_ERROR, error_code=error.code, detail=error.summary)
     log.error("execution.crashed", execution_id=running.execution.id, exc_info=error)
     return Ending(Outcome.SANDBOX_ERROR, error_code=OrchestratorError.code, detail="The daemon failed.")

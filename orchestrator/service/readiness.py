@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import structlog
+
 from orchestrator.domain.errors import NotReady, OrchestratorError
 from orchestrator.service.ports import Engine, Journal
+
+log = structlog.get_logger()
 
 
 class Readiness:
     def __init__(self, engine: Engine, journal: Journal) -> None:
         self._engine = engine
         self._journal = journal
+        self._recovered = False
         self.problem: OrchestratorError | None = NotReady("The daemon is starting.", retry_after_seconds=1)
 
     @property
@@ -21,8 +26,18 @@ class Readiness:
         if self.problem is not None:
             raise self.problem
 
+    async def recover(self) -> None:
+        """Once, before anything new begins: what ran when the daemon last stopped is told as interrupted."""
+        if self._recovered:
+            return
+        interrupted = await self._journal.mark_interrupted()
+        self._recovered = True
+        if interrupted:
+            log.warning("journal.interrupted", executions=interrupted)
+
     async def check(self) -> None:
         try:
+            await self.recover()
             await self._engine.prepare()
             await self._journal.check()
         except OrchestratorError as problem:

@@ -61,8 +61,7 @@ async def test_calls_are_remembered_as_they_stand_while_the_program_runs(journal
     await journal.record_calls([CallRecord("a", 1, in_flight), CallRecord("a", 0, tool_call(CallOutcome.IN_FLIGHT))])
     await journal.record_calls([CallRecord("a", 0, done)])
     assert await calls_of(journal, "a") == (done, in_flight)
-    newest = await journal.newest(caller=None, limit=10, before=None)
-    assert [record.tool_calls for record in newest] == [(done,), (done, in_flight)]
+    assert await calls_of(journal, "b") == (done,)
 
 
 async def test_the_end_tells_every_call_whether_it_was_recorded_before_or_not(journal):
@@ -141,3 +140,21 @@ async def test_the_list_is_newest_first_by_caller_and_pages(journal):
     first = await journal.newest(caller=None, limit=4, before=None)
     second = await journal.newest(caller=None, limit=4, before=first[-1].sequence)
     assert [record.id for record in (*first, *second)] == ["a4", "d4", "a3", "d3", "a2", "d2", "a1", "d1"]
+
+
+async def test_what_is_no_text_is_kept_all_the_same(journal):
+    await journal.open(execution(id="a"), State.RUNNING)
+    await journal.record_calls([CallRecord("a", 0, tool_call(tool="\ud800"))])
+    ending = Ending(Outcome.SANDBOX_ERROR, error_code="sandbox_error", detail="it said \udfff")
+    await journal.finish(replace(result_of("a", calls=(tool_call(tool="\ud800"),)), ending=ending))
+    await journal.refuse(Refusal("b", DEVELOPER, "invalid_request", "\ud800", 1.0))
+    record = await journal.find("a")
+    assert (record.state, len(record.tool_calls)) == (State.FINISHED, 1)
+    assert (await journal.find("b")).state is State.REFUSED
+
+
+async def test_the_list_is_without_calls_of_which_there_may_be_thousands(journal):
+    await journal.open(execution(id="a"), State.RUNNING)
+    await journal.finish(result_of("a", calls=(tool_call(),)))
+    assert [record.tool_calls for record in await journal.newest(caller=None, limit=5, before=None)] == [()]
+    assert await calls_of(journal, "a") == (tool_call(),)

@@ -4,10 +4,13 @@ import asyncio
 import json
 import struct
 import time
+from contextlib import aclosing
 
 import pytest
 
+from orchestrator import keys
 from tests.support.api import eventually
+from tests.support.daemon_process import DaemonProcess
 from tests.support.installation import Installation
 from tests.support.programs import PRELUDE, UNTIL_ENDED, held, probe
 from tests.support.upstream_server import ScriptedProxy, serving
@@ -26,6 +29,9 @@ def call(arguments={}, server="postgres", tool="echo", **more):
     return ask("/call", json.dumps({"server": server, "tool": tool, "arguments": arguments}), **more)
 def status(*arguments, **more):
     return call(*arguments, **more)[0]
+def head(length):
+    fields = ("POST /call HTTP/1.1", "Host: x", f"Authorization: Bearer {GRANT}", f"Content-Length: {length}")
+    return ("\\r\\n".join(fields) + "\\r\\n\\r\\n").encode()
 def raw(data):
     with socket.create_connection(("127.0.0.1", 9092), timeout=20) as client:
         client.sendall(data)
@@ -268,7 +274,92 @@ tell([len(packed), ask("/call", packed, {"Content-Encoding": "gzip"})[0], status
     assert afterwards == 200
 
 
+@pytest.mark.parametrize("name", ["\\ud800", "a\\udfffb"])
+async def test_a_name_that_is_no_text_is_refused_and_nobody_waits_for_its_record(api, name):
+    """A lone surrogate is legal JSON, and nothing that a database takes."""
+    code = f"""
+bodies = [f'{{{{"server": "{{server}}", "tool": "{{tool}}", "arguments": {{{{}}}}}}}}'
+          for server, tool in (("{name}", "echo"), ("postgres", "{name}"))]
+tell([ask("/call", body)[0] for body in bodies] + [status()])
+"""
+    result = await api.python(PRELUDE + GATEWAY + code)
+    assert json.loads(result["output"]) == [422, 422, 200], result["stderr"]
+    assert [call["outcome"] for call in result["toolCalls"]] == ["done"]
+    assert (await api.get(f"/executions/{result['executionId']}"))[1]["state"] == "finished"
+
+
+LAST_BYTE = """
+def begun():
+    body = json.dumps({"server": "postgres", "tool": "echo", "arguments": {}}).encode()
+    client = socket.create_connection(("127.0.0.1", 9092), timeout=20)
+    client.sendall(head(len(body)) + body[:-1])
+    return client
+def ended(client):
+    client.sendall(b"}")
+    return int(client.recv(65536).split()[1])
+"""
+
+
+async def test_a_call_that_is_begun_before_its_key_is_rotated_is_refused_when_it_ends(proxy, tmp_path):
+    code = (
+        PRELUDE
+        + GATEWAY
+        + LAST_BYTE
+        + """
+waiting = [begun() for _ in range(20)]
+control = ended(begun())
+print("begun", control, flush=True)
+while status() == 200: time.sleep(0.05)
+tell([ended(client) for client in waiting])
+"""
+    )
+    async with serving(proxy.app()) as url:
+        (tmp_path / "servers.json").write_text(json.dumps({"mcpServers": {"postgres": {"url": f"{url}/postgres/mcp"}}}))
+        own = Installation.create(tmp_path, servers_file=tmp_path / "servers.json")
+        async with own.run() as admin, admin.as_caller(own.keys["developer"]) as developer:
+            await eventually(lambda: _listed(admin), seconds=30)
+            printed = await _printed_beside_a_rotation(developer, code, own)
+    assert printed[0] == "begun 200"
+    assert json.loads(printed[1]) == [401] * 20
+
+
+async def _printed_beside_a_rotation(api, code, own):
+    """What a program prints that runs while its caller's key is replaced, after its first line."""
+    text = ""
+    async with aclosing(api.stream(code, "python", 60)) as events:
+        async for name, fields in events:
+            if name == "stdout":
+                text += fields["text"]
+                if text == "begun 200\n":
+                    keys.rotate(keys.key_files(own.settings.roles_file, own.settings.secrets_dir), "developer")
+    return text.splitlines()
+
+
 # --- through the gateway: how much ---
+
+UNFINISHED = """
+clients, sent = [], 0
+for _ in range(100):
+    client = socket.create_connection(("127.0.0.1", 9092), timeout=20)
+    client.settimeout(0.2)
+    clients.append(client)
+    try:
+        client.sendall(head(4_000_000))
+        for _ in range(61): sent += client.send(b" " * 65536)
+    except TimeoutError:
+        pass
+print(sent, flush=True)
+"""
+
+
+async def test_requests_that_are_left_unfinished_do_not_fill_the_daemon(tmp_path):
+    async with DaemonProcess.running(Installation.create(tmp_path)) as daemon:
+        before = daemon.resident_bytes()
+        async with held(daemon.api, PRELUDE + GATEWAY + UNFINISHED + UNTIL_ENDED) as program:
+            assert int(program.line) > 8 * MIB  # so large bodies do come in
+            assert daemon.peak_bytes() - before < 64 * MIB  # of 400 that were begun
+            assert (await daemon.api.python("print('beside')"))["output"] == "beside\n"
+
 
 CROWD = """
 import signal
@@ -351,7 +442,9 @@ client = http.client.HTTPConnection("127.0.0.1", 9092, timeout=20)
 answers = [status(connection=client) for _ in range(1_003)]
 tell([answers[:1000].count(200), answers[1000:]])
 """
-    assert await gateway_probe(api, code, 120) == [1_000, [429] * 3]
+    result = await api.python(PRELUDE + GATEWAY + code, 120)
+    assert json.loads(result["output"]) == [1_000, [429] * 3]
+    assert [call["outcome"] for call in result["toolCalls"]] == ["done"] * 1_000 + ["limited"]  # told once
 
 
 async def test_answers_that_nobody_reads_do_not_pile_up(api):

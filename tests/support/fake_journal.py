@@ -107,7 +107,7 @@ class FakeJournal:
 
     async def newest(self, *, caller: str | None, limit: int, before: int | None) -> Sequence[ExecutionRecord]:
         matching = [
-            self._with_calls(record)
+            record
             for record in reversed(list(self.records.values()))
             if caller in (None, record.caller) and (before is None or record.sequence < before)
         ]

@@ -7,6 +7,7 @@ from orchestrator.domain.errors import (
     AlreadyFinished,
     EngineUnavailable,
     IdempotencyMismatch,
+    InvalidRequest,
     JournalUnavailable,
     NotFound,
     QueueFull,
@@ -29,9 +30,9 @@ from tests.support.samples import ADMIN, DEVELOPER, OTHER_DEVELOPER, limits
 
 
 class Service:
-    def __init__(self, max_running=4, max_waiting=4):
+    def __init__(self, max_running=4, max_waiting=4, journal=None):
         self.engine = FakeEngine()
-        self.journal = FakeJournal()
+        self.journal = journal or FakeJournal()
         self.slots = Slots(self.engine)
         self.sandboxes = Sandboxes(self.engine, self.slots)
         self.admission = Admission(
@@ -278,3 +279,113 @@ async def test_a_role_may_have_a_shorter_time_than_the_others(service):
     hurried = Caller("hurried", Role("hurried", frozenset(), max_timeout_seconds=0.05))
     result = await service.run(FOREVER, caller=hurried, timeout_seconds=60)
     assert (result.outcome, result.limits.timeout_seconds) == (Outcome.TIMED_OUT, 0.05)
+
+
+# --- what becomes of the record ---
+
+
+class SlowJournal(FakeJournal):
+    """Opens and finishes when it is let."""
+
+    def __init__(self):
+        super().__init__()
+        self.may_open, self.fault = asyncio.Event(), None
+
+    async def open(self, execution, state=State.QUEUED):
+        await self.may_open.wait()
+        await super().open(execution, state)
+
+    async def finish(self, result):
+        if self.fault is not None:
+            raise self.fault
+        await super().finish(result)
+
+
+@pytest.fixture
+async def slow():
+    service = Service(journal=SlowJournal())
+    yield service
+    service.journal.fault = None
+    service.journal.may_open.set()
+    await service.executor.drain(0)
+    await service.sandboxes.all_destroyed()
+    assert not service.engine.sandboxes
+
+
+async def test_a_caller_that_leaves_while_its_execution_is_recorded_leaves_a_cancelled_one(slow):
+    asked = asyncio.create_task(slow.start(HELLO))
+    await asyncio.sleep(0)
+    asked.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asked
+    slow.journal.may_open.set()
+    await until(lambda: slow.journal.records and not slow.admission.running)
+    (record,) = slow.journal.records.values()
+    assert (record.state, record.outcome) == (State.FINISHED, Outcome.CANCELLED)
+    assert slow.executor.find_running(record.id) is None
+
+
+async def test_a_caller_that_leaves_before_a_failing_record_gives_its_place_back(slow):
+    asked = asyncio.create_task(slow.start(HELLO))
+    await asyncio.sleep(0)
+    asked.cancel()
+    slow.journal.broken = True
+    slow.journal.may_open.set()
+    await asyncio.wait((asked,))
+    await until(lambda: not slow.admission.running)
+    assert slow.journal.records == {}
+
+
+async def test_what_is_being_recorded_when_the_daemon_stops_is_brought_to_its_end(slow):
+    asked = asyncio.create_task(slow.start(FOREVER))
+    await asyncio.sleep(0)
+    draining = asyncio.create_task(slow.executor.drain(0.05))
+    await asyncio.sleep(0.1)
+    slow.journal.may_open.set()
+    await draining
+    assert (await (await asked).result()).outcome is Outcome.CANCELLED
+
+
+@pytest.mark.parametrize("fault", [JournalUnavailable("disk full"), ValueError("a defect")])
+async def test_the_result_is_given_out_whatever_happens_to_its_record(slow, fault):
+    slow.journal.may_open.set()
+    slow.journal.fault = fault
+    result = await slow.run(HELLO)
+    assert result.outcome is Outcome.COMPLETED
+    assert slow.executor.find_running(result.execution_id) is None
+
+
+async def test_a_result_that_could_not_be_recorded_is_recorded_later(slow):
+    slow.journal.may_open.set()
+    slow.journal.fault = JournalUnavailable("disk full")
+    results = [await slow.run(HELLO) for _ in range(2)]
+    await slow.executor.record_what_is_missing()
+    assert {record.state for record in slow.journal.records.values()} == {State.RUNNING}
+    slow.journal.fault = None
+    await slow.executor.record_what_is_missing()
+    recorded = [slow.journal.records[result.execution_id] for result in results]
+    assert [(record.state, record.outcome) for record in recorded] == [(State.FINISHED, Outcome.COMPLETED)] * 2
+
+
+async def test_a_refusal_is_kept_short_whatever_was_sent(service):
+    await service.executor.refuse(DEVELOPER, "r", InvalidRequest("x" * 6_000_000))
+    assert len(service.journal.records["r"].detail) < 1000
+
+
+async def test_what_was_interrupted_is_told_before_the_daemon_is_ready_even_if_the_journal_fails_first(service):
+    running = await service.start(FOREVER)
+    restarted = Readiness(FakeEngine(), service.journal)
+    service.journal.mark_interrupted, works = broken_journal, service.journal.mark_interrupted
+    await restarted.check()
+    assert isinstance(restarted.problem, JournalUnavailable)
+    service.journal.mark_interrupted = works
+    await restarted.check()
+    assert restarted.ready
+    assert service.journal.records[running.execution.id].state is State.INTERRUPTED
+    again = await service.start(FOREVER)
+    await restarted.check()
+    assert service.journal.records[again.execution.id].state is State.RUNNING
+
+
+async def broken_journal():
+    raise JournalUnavailable("The journal cannot be used: locked (test).")

@@ -94,7 +94,21 @@ def test_the_supervisors_report_decides_the_outcome(change, outcome):
     assert ending_of({**DONE, **change}).outcome is outcome
 
 
-@pytest.mark.parametrize("change", [{"ending": "escaped"}, {"exit_code": "0"}, {"cpu_seconds": None}])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"ending": "escaped"},
+        {"exit_code": "0"},
+        {"exit_code": 10**30},
+        {"exit_code": -1},
+        {"signal": 256},
+        {"cpu_seconds": None},
+        {"cpu_seconds": float("inf")},
+        {"cpu_seconds": float("nan")},
+        {"max_rss_bytes": 10**400},
+        {"max_rss_bytes": True},
+    ],
+)
 def test_a_report_that_makes_no_sense_is_refused(change):
     with pytest.raises(FramingBroken):
         ending_of({**DONE, **change})

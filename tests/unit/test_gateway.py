@@ -9,7 +9,7 @@ from orchestrator.catalog.catalog import Catalog
 from orchestrator.catalog.observations import Observations
 from orchestrator.catalog.toolbox import Toolbox
 from orchestrator.domain.access import AccessBook
-from orchestrator.domain.errors import ToolDenied, ToolUnavailable
+from orchestrator.domain.errors import InvalidArguments, LimitExceeded, ToolDenied, ToolUnavailable
 from orchestrator.domain.execution import GatewayLimits, State
 from orchestrator.domain.tools import Tool
 from orchestrator.gateway.gateway import Gateway
@@ -206,3 +206,62 @@ async def test_what_was_handed_in_is_written_before_the_gateway_has_shut_down(sc
     await stopping
     await until(call.done)
     assert await scene.recorded() == ["done"]
+
+
+class Request:
+    """As much of a request as is read: a body that never ends."""
+
+    def __init__(self, content_length, pieces):
+        self.content_length = content_length
+        self.content = self
+        self.pieces = pieces
+        self.given = 0
+
+    async def iter_any(self):
+        for _ in range(self.pieces):
+            self.given += 1
+            yield b"x"
+        await asyncio.Event().wait()
+
+
+@pytest.mark.parametrize("content_length", [None, 100_000])
+async def test_of_large_bodies_only_a_few_are_read_at_a_time(scene, content_length):
+    large = [Request(content_length, 500) for _ in range(20)]
+    small = Request(10, 500)
+    reading = [asyncio.create_task(scene.gateway._read(scene.grant, each)) for each in (*large, small)]
+    await ticks(50)
+    assert sorted(each.given for each in large) == [0] * 18 + [500] * 2
+    assert small.given == 500
+    for each in reading:
+        each.cancel()
+    await asyncio.wait(reading)
+
+
+async def test_calls_beyond_the_limit_are_told_once(scene):
+    for _ in range(LIMITS.max_calls):
+        await scene.call()
+    for _ in range(50):
+        with pytest.raises(LimitExceeded):
+            await scene.call()
+    assert await scene.recorded() == ["done"] * LIMITS.max_calls + ["limited"]
+
+
+async def test_a_journal_that_fails_in_an_unknown_way_fails_no_call(scene, monkeypatch):
+    async def fail(calls):
+        raise UnicodeEncodeError("utf-8", "x", 0, 1, "a defect")
+
+    monkeypatch.setattr(scene.journal, "record_calls", fail)
+    assert "42" in await scene.call()
+
+
+@pytest.mark.parametrize("name", ["", "\ud800", "a\udfff", "x" * 257, 1, None])
+async def test_what_is_no_name_is_refused_before_it_is_told(scene, name):
+    for field in ("server", "tool"):
+        with pytest.raises(InvalidArguments):
+            await scene.call(**{field: name})
+    assert scene.grant.calls() == ()
+
+
+async def test_nothing_is_kept_of_a_grant_that_has_ended(scene):
+    scene.grant.revoke()
+    assert scene.gateway._grants._by_slot == {}

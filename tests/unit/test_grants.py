@@ -84,10 +84,10 @@ async def test_calls_and_bytes_are_counted(grants):
     grant = issue(grants)
     for _ in range(3):
         grant.ledger.begin("s", "t", 1)
-        grant.count_call()
+        grant.require_calls_left()
     grant.ledger.begin("s", "t", 1)
     with pytest.raises(LimitExceeded):
-        grant.count_call()
+        grant.require_calls_left()
     grant.count_bytes(100)
     with pytest.raises(LimitExceeded):
         grant.count_bytes(1)
@@ -97,4 +97,4 @@ async def test_a_role_may_have_fewer_calls_than_the_others(grants):
     grant = issue(grants, caller=Caller("key", Role("r", frozenset(), max_tool_calls=0)))
     grant.ledger.begin("s", "t", 1)
     with pytest.raises(LimitExceeded, match="0 tool calls"):
-        grant.count_call()
+        grant.require_calls_left()

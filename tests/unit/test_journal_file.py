@@ -3,13 +3,15 @@ import sqlite3
 from contextlib import closing
 
 import pytest
+from structlog.testing import capture_logs
 
+from orchestrator.adapters import journal as journal_module
 from orchestrator.adapters.journal import SqliteJournal
 from orchestrator.domain.errors import JournalUnavailable
-from orchestrator.domain.execution import State
+from orchestrator.domain.execution import Refusal, State
 from orchestrator.domain.ledger import CallOutcome, CallRecord
 from tests.contract.test_journal import result_of
-from tests.support.samples import execution, tool_call
+from tests.support.samples import DEVELOPER, execution, tool_call
 
 
 async def test_the_journal_survives_a_restart(tmp_path):
@@ -88,6 +90,31 @@ async def test_only_the_newest_executions_are_kept_with_their_output_and_calls(t
         assert database.execute("SELECT count(*) FROM outputs").fetchone() == (6,)
         assert database.execute("SELECT count(*) FROM tool_calls").fetchone() == (3,)
     database.close()
+    await journal.close()
+
+
+async def test_refusals_have_a_quota_of_their_own_and_push_no_execution_out(tmp_path, monkeypatch):
+    monkeypatch.setattr(journal_module, "MAX_REFUSALS", 5)
+    monkeypatch.setattr(journal_module, "PRUNE_EVERY", 10)
+    journal = SqliteJournal(tmp_path / "journal.sqlite3", max_executions=2)
+    for number in range(2):
+        await journal.open(execution(id=f"e{number}"))
+        await journal.finish(result_of(f"e{number}"))
+    for number in range(38):
+        await journal.refuse(Refusal(f"r{number}", DEVELOPER, "queue_full", "full", at=1.0))
+    kept = [record.id for record in await journal.newest(caller=None, limit=100, before=None)]
+    assert kept == ["r37", "r36", "r35", "r34", "r33", "e1", "e0"]
+    await journal.close()
+
+
+async def test_an_execution_is_opened_whether_old_ones_can_be_removed_or_not(tmp_path, monkeypatch):
+    monkeypatch.setattr(journal_module, "PRUNE_EVERY", 1)
+    monkeypatch.setattr(journal_module, "PRUNE", "no SQL")
+    journal = SqliteJournal(tmp_path / "journal.sqlite3", max_executions=2)
+    with capture_logs() as logs:
+        await journal.open(execution(id="a"))
+    assert (await journal.find("a")).state is State.QUEUED
+    assert [entry["event"] for entry in logs] == ["journal.not_pruned"]
     await journal.close()
 
 

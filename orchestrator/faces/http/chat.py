@@ -10,6 +10,7 @@ from orchestrator.domain.errors import InvalidRequest, MalformedJson, Unsupporte
 from orchestrator.faces.http.context import API, CALLER
 from orchestrator.faces.http.executions import number
 from orchestrator.service.chat_bodies import MembersBody, MessagesBody, SendArguments, SentBody
+from orchestrator.service.complaints import complaints
 
 JSON = "application/json"
 
@@ -46,10 +47,10 @@ async def _wish(request: web.Request) -> SendArguments:
 
 
 def _explained(error: ValidationError) -> MalformedJson | InvalidRequest:
-    items = error.errors()
-    if items[0]["type"] == "json_invalid":
-        return MalformedJson(f"The body is not JSON: {items[0]['msg']}.")
-    return InvalidRequest("; ".join(f"{'.'.join(map(str, item['loc'])) or 'body'}: {item['msg']}" for item in items))
+    first = error.errors()[0]
+    if first["type"] == "json_invalid":
+        return MalformedJson(f"The body is not JSON: {first['msg']}.")
+    return InvalidRequest(complaints(error, "body"))
 
 
 def _json(body: BaseModel) -> web.Response:

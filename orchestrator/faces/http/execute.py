@@ -23,6 +23,7 @@ from orchestrator.faces.http.events import EventStream
 from orchestrator.faces.http.problems import EXECUTION_ID, STATUS_OF_CODE, problem_of
 from orchestrator.faces.http.rendering import reply, tool_call
 from orchestrator.faces.http.schemas import ExecuteRequest
+from orchestrator.service.complaints import complaints
 from orchestrator.service.executor import new_execution_id
 from orchestrator.service.running import RunningExecution
 
@@ -110,12 +111,7 @@ def _validated(document: Any) -> ExecuteRequest:
     try:
         return ExecuteRequest.model_validate(document)
     except ValidationError as error:
-        raise InvalidRequest("; ".join(_complaint(item) for item in error.errors())) from error
-
-
-def _complaint(item: Any) -> str:
-    where = ".".join(str(part) for part in item["loc"]) or "body"
-    return f"{where}: {item['msg']}"
+        raise InvalidRequest(complaints(error, "body")) from error
 
 
 def _check_code(code: str, max_bytes: int) -> None:

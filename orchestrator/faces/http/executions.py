@@ -84,7 +84,7 @@ def _page_so_far(running: RunningExecution, stream: Stream, start: int, length: 
 
 def _byte_range(header: str | None, total: int) -> tuple[int, int]:
     if header is None:
-        return 0, LARGEST_SLICE
+        return 0, total
     found = BYTE_RANGE.match(header.strip())
     if found is None or not (found[1] or found[2]):
         raise RangeNotSatisfiable("The Range header is not of the form bytes=FIRST-LAST.")

@@ -13,7 +13,7 @@ from orchestrator.domain.errors import InvalidRequest
 from orchestrator.domain.execution import ExecutionRecord, Stream
 from orchestrator.faces.mcp.records import Records
 
-LARGEST_READ_BYTES = 1024 * 1024
+LARGEST_READ_BYTES = 10 * 1024 * 1024
 LISTED_EXECUTIONS = 20
 TEXT = "text/plain"
 TEMPLATE = types.ResourceTemplate(

@@ -15,6 +15,7 @@ from orchestrator.catalog.disclosure import compact
 from orchestrator.domain.access import Caller, Role
 from orchestrator.domain.errors import InvalidArguments
 from orchestrator.faces.mcp.schema import schema_of
+from orchestrator.service.complaints import complaints
 
 A = TypeVar("A", bound=BaseModel)
 Content = types.TextContent | types.ImageContent | types.ResourceLink
@@ -91,10 +92,5 @@ class Tool(Generic[A]):
         try:
             given = self.takes.model_validate(arguments)
         except ValidationError as error:
-            raise InvalidArguments("; ".join(_complaint(item) for item in error.errors())) from error
+            raise InvalidArguments(complaints(error, "arguments")) from error
         return await self.run(given, call)
-
-
-def _complaint(item: Any) -> str:
-    where = ".".join(str(part) for part in item["loc"]) or "arguments"
-    return f"{where}: {item['msg']}"

@@ -80,7 +80,8 @@ class Relay:
 
     def _serve(self, connection: Connection) -> Callable[[int], None]:
         def act(events: int) -> None:
-            if events & selectors.EVENT_WRITE:
+            # What came over the leash in the same round may have closed it.
+            if events & selectors.EVENT_WRITE and connection.number in self._connections:
                 self._write_connection(connection)
             if events & selectors.EVENT_READ and connection.number in self._connections:
                 self._read_connection(connection)
