@@ -140,9 +140,10 @@ class RelayedConnection(asyncio.Transport):
         return self._protocol
 
     def _deliver(self) -> None:
-        if self._reading and self._unread and not self._closing:
-            data = bytes(self._unread)
-            self._unread.clear()
+        """In pieces, so that a protocol that has enough can say so before it has all."""
+        while self._reading and self._unread and not self._closing:
+            data = bytes(self._unread[:MAX_DATA_BYTES])
+            del self._unread[: len(data)]
             self._acknowledge(len(data))
             self._protocol.data_received(data)
 

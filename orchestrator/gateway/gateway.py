@@ -43,6 +43,7 @@ B = TypeVar("B", bound=BaseModel)
 
 LARGE_CHARACTERS = 256 * 1024
 SMALL_BYTES = 64 * 1024
+BUFFER_BYTES = 16 * 1024  # of a request that nobody reads; a program may open a hundred
 
 STATUS_OF_CODE = {
     GrantInvalid.code: 401,
@@ -117,7 +118,9 @@ class Gateway:
     def accept(self, slot_id: str) -> asyncio.Protocol:
         """A protocol for one connection that the slot relays."""
         if self._server is None:
-            self._server = web.Server(self._respond, access_log=None, auto_decompress=False, keepalive_timeout=600)
+            self._server = web.Server(
+                self._respond, access_log=None, auto_decompress=False, keepalive_timeout=600, read_bufsize=BUFFER_BYTES
+            )
         return self._server()
 
     def open(self, caller: Caller, execution_id: str, slot_id: str, notify: Notify) -> Grant:

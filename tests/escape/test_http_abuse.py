@@ -156,6 +156,15 @@ async def test_deep_json_is_refused(api, path, name):
         assert response.status in (400, 422), await response.text()
 
 
+@pytest.mark.parametrize("path", ["/execute", "/chat/send"])
+async def test_a_refusal_is_short_however_much_was_sent(api, path):
+    document = json.dumps({"x" * (MIB // 2): 1, **{f"name {number}": 1 for number in range(1000)}}).encode()
+    headers = {"Content-Type": "application/json"}
+    async with api.session.post(api.url + path, data=document, headers=headers) as response:
+        assert response.status == 422
+        assert len(await response.read()) < 4000
+
+
 def bomb(coding):
     """Half a gigabyte of blanks, packed into half a megabyte."""
     packer = zlib.compressobj(9, wbits=31 if coding == "gzip" else 15)

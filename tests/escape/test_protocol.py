@@ -279,7 +279,7 @@ async def test_a_name_that_is_no_text_is_refused_and_nobody_waits_for_its_record
     """A lone surrogate is legal JSON, and nothing that a database takes."""
     code = f"""
 bodies = [f'{{{{"server": "{{server}}", "tool": "{{tool}}", "arguments": {{{{}}}}}}}}'
-          for server, tool in (("{name}", "echo"), ("postgres", "{name}"))]
+          for server, tool in ((r"{name}", "echo"), ("postgres", r"{name}"))]
 tell([ask("/call", body)[0] for body in bodies] + [status()])
 """
     result = await api.python(PRELUDE + GATEWAY + code)

@@ -323,6 +323,14 @@ async def test_the_whole_raw_output_of_either_stream(api):
     assert (await ask(api, "GET", f"{path}?stream=other"))[0] == 422
 
 
+async def test_the_whole_output_is_whole_however_long_it_is(tmp_path):
+    size = 3 * 1024 * 1024
+    async with Installation.create(tmp_path, max_output_bytes=size).run() as api:
+        result = await api.python(f"print('x' * {size - 1})")
+        _, _, body = await ask(api, "GET", f"/executions/{result['executionId']}/output")
+    assert (len(body), set(body)) == (size, set(b"x\n"))
+
+
 # --- whose execution ---
 
 

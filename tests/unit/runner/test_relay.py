@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import selectors
 import socket
 import sys
 import threading
@@ -16,7 +17,8 @@ from tests.unit.runner.supervised import RUNNER
 
 sys.path.insert(0, str(RUNNER))
 
-from slotkeeping.relay import LeashEnded
+from slotkeeping import wire
+from slotkeeping.relay import Connection, LeashEnded
 from slotkeeping.relay import Relay as SlotRelay
 
 
@@ -94,3 +96,22 @@ async def test_a_small_exchange_costs_one_frame_each_way():
         await hang_up(writer, seen)
     assert seen[:2] == [FrameKind.READY, FrameKind.OPENED]
     assert seen[2:8] == [FrameKind.BYTES] * 6
+
+
+def test_a_connection_that_was_closed_in_the_same_round_is_let_be():
+    """One look may find the leash and the connection ready; what the leash brings may close the connection."""
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listener,
+        socket.create_connection(listener.getsockname()) as theirs,
+        open(os.devnull, "rb") as leash_in,
+        open(os.devnull, "wb") as leash_out,
+    ):
+        relay = SlotRelay(listener, leash_in.fileno(), leash_out.fileno())
+        connection = relay._connections[1] = Connection(1, listener.accept()[0])
+        connection.unwritten += b"rest"
+        act = relay._serve(connection)
+        relay._take(connection, wire.BYTES, b"of it")
+        relay._take(connection, wire.FINISHED, b"")
+        assert relay._connections == {}
+        act(selectors.EVENT_READ | selectors.EVENT_WRITE)
+        assert theirs.recv(100) == b"restof it"
