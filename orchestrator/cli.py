@@ -14,6 +14,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from pydantic import SecretStr, ValidationError
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from orchestrator import __version__, keys
@@ -163,7 +164,7 @@ def tools(
         out.print_json(json.dumps(found))
         return
     for place, name, description in _rows(found["tools"]):
-        out.print(f"[bold]{place}/{name}[/]  {description}", highlight=False)
+        out.print(f"[bold]{escape(f'{place}/{name}')}[/]  {escape(description)}", highlight=False)
 
 
 @app.command()
@@ -178,7 +179,7 @@ def why(role: str, tool: Annotated[str, typer.Argument(help="SERVER/TOOL")]) -> 
     if role not in book.roles or not slash:
         _fail(f"Say a role ({', '.join(sorted(book.roles))}) and SERVER/TOOL.", EXIT_BAD_USE)
     decision = book.roles[role].decide(server, name)
-    out.print(f"{'allowed' if decision.allowed else 'denied'}: {decision.rule}", highlight=False)
+    out.print(f"{'allowed' if decision.allowed else 'denied'}: {decision.rule}", highlight=False, markup=False)
     raise typer.Exit(0 if decision.allowed else 1)
 
 
@@ -194,9 +195,10 @@ def doctor(as_json: AsJson = False) -> None:
         colours = {Verdict.OK: "green", Verdict.WARNING: "yellow", Verdict.FAILED: "red"}
         for finding in findings:
             colour = colours[finding.verdict]
-            out.print(f"[{colour}]{finding.verdict.value:8}[/] {finding.check}: {finding.detail}", highlight=False)
+            found = escape(f"{finding.check}: {finding.detail}")
+            out.print(f"[{colour}]{finding.verdict.value:8}[/] {found}", highlight=False)
             if finding.fix:
-                out.print(f"         fix: {finding.fix}", highlight=False)
+                out.print(f"         fix: {finding.fix}", highlight=False, markup=False)
     if any(finding.verdict is Verdict.FAILED for finding in findings):
         raise typer.Exit(1)
 
@@ -251,7 +253,7 @@ async def _run(client: ApiClient, code: str, language: Language, seconds: float 
     if not result:
         raise CallFailed("The daemon went away before the program ended.")
     if not quiet and result["outcome"] not in (Outcome.COMPLETED, Outcome.FAILED):
-        err.print(f"code-executor: {_explanation(result)}")
+        err.print(f"code-executor: {_explanation(result)}", markup=False)
     return result
 
 
@@ -321,5 +323,5 @@ def _shown(value: Any) -> Any:
 
 
 def _fail(message: str, exit_code: int) -> NoReturn:
-    err.print(f"code-executor: {message}")
+    err.print(f"code-executor: {message}", markup=False)
     raise typer.Exit(exit_code)

@@ -57,12 +57,16 @@ class RolesDocument(BaseModel):
     roles: dict[Name, RoleEntry] = Field(min_length=1)
 
 
+Fingerprint = tuple[tuple[str, int, int, int], ...]
+
+
 class AccessFiles:
     """Keeps the last valid book when a file becomes invalid."""
 
     def __init__(self, roles_file: Path, keys_dir: Path) -> None:
         self._roles_file = roles_file
         self._keys_dir = keys_dir
+        self._complained: tuple[Fingerprint, str] | None = None
         self._seen = self._fingerprint()
         self.book = read_book(roles_file, keys_dir)
 
@@ -70,15 +74,21 @@ class AccessFiles:
         fingerprint = self._fingerprint()
         if fingerprint == self._seen:
             return
-        self._seen = fingerprint
         try:
             self.book = read_book(self._roles_file, self._keys_dir)
-        except (RolesFileInvalid, OSError) as error:
-            log.error("access.kept_old", error=str(error))
+        except (RolesFileInvalid, OSError, ValueError) as error:
+            self._complain(fingerprint, str(error))
         else:
+            self._seen = fingerprint
             log.info("access.reloaded", roles=sorted(self.book.roles), keys=len(self.book.key_hashes))
 
-    def _fingerprint(self) -> tuple[tuple[str, int, int, int], ...]:
+    def _complain(self, fingerprint: Fingerprint, error: str) -> None:
+        """Once for each state of the files. They are read again all the same: it may be that they could not be."""
+        if self._complained != (fingerprint, error):
+            log.error("access.kept_old", error=error)
+        self._complained = fingerprint, error
+
+    def _fingerprint(self) -> Fingerprint:
         files = [self._roles_file, *_hash_files(self._keys_dir)]
         return tuple(_identity(file) for file in files)
 

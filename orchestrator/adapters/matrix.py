@@ -38,6 +38,7 @@ MAX_REPLY_BYTES = 32 * 1024 * 1024
 MAX_REQUESTS_PER_PAGE = 5
 MAX_QUOTED_CHARACTERS = 200
 MAX_NAME_CHARACTERS = 256
+_LAST_MILLISECOND = 253_402_300_799_999  # of the year 9999, the last that a date can have
 MESSAGES_ONLY = {"types": ["m.room.message"]}
 NOTHING: Mapping[str, Any] = {"types": []}
 
@@ -297,12 +298,21 @@ def _message(event: Json) -> Message | None:
     if not isinstance(body, str) or not isinstance(kind, str):
         return None  # redacted, or nothing that can be shown as text
     return Message(
-        id=str(event.get("event_id", "")),
-        sender=str(event.get("sender", "")),
+        id=_line(str(event.get("event_id", ""))),
+        sender=_line(str(event.get("sender", ""))),
         text=printable(body),
-        sent_at=int(event.get("origin_server_ts", 0)) / 1000,
-        kind=kind.removeprefix("m."),
+        sent_at=_seconds(event.get("origin_server_ts")),
+        kind=_line(kind.removeprefix("m.")),
     )
+
+
+def _line(text: str) -> str:
+    return printable(text).replace("\n", " ")
+
+
+def _seconds(milliseconds: Any) -> float:
+    """Whatever another homeserver says when it was."""
+    return min(max(0, milliseconds), _LAST_MILLISECOND) / 1000 if type(milliseconds) is int else 0.0
 
 
 def _member(user_id: str, profile: Json) -> Member:

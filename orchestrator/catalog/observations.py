@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from orchestrator.domain.tools import Tool
 from orchestrator.domain.upstream import CallResult
-from orchestrator.wrappers import Shape, merge, observe
+from orchestrator.wrappers import Shape, learned, observe
 
 # A new shape makes new wrappers, and those retire warm sandboxes: not more often than this.
 PUBLISH_EVERY_SECONDS = 60.0
@@ -26,7 +26,7 @@ class Observations:
             return
         seen, known = observe(result), self._known.get(tool.path)
         if seen is not None:
-            self._known[tool.path] = seen if known is None else merge(known, seen)
+            self._known[tool.path] = seen if known is None else learned(known, seen)
 
     def publish(self) -> None:
         due = time.monotonic() - self._published_at >= PUBLISH_EVERY_SECONDS

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -96,12 +97,13 @@ class TypeNames:
     def __init__(self, contract: Contract) -> None:
         self._prefix = contract.type_prefix
         self._taken = {contract.name, "TypedDict", "NotRequired", "TypeAlias"}
+        self._numbers: defaultdict[str, int] = defaultdict(lambda: 1)
 
     def take(self, wanted: str) -> str:
-        spelled = wanted if wanted.isidentifier() else self._prefix
-        name, number = spelled, 2
+        spelled = name = wanted if wanted.isidentifier() else self._prefix
         while name in self._taken:
-            name, number = f"{spelled}{number}", number + 1
+            self._numbers[spelled] += 1
+            name = f"{spelled}{self._numbers[spelled]}"
         self._taken.add(name)
         return name
 

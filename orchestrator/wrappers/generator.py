@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from orchestrator.domain.execution import Language
 from orchestrator.domain.names import Collision, Names
@@ -79,10 +79,16 @@ class WrapperGenerator:
 
     def _write_anew(self, tool: Tool, shape: Shape | None) -> _Written:
         self.written_count += 1
-        contract = Contract.of(tool, shape)
-        types = (contract.input_type, contract.output_type)
-        sources = typescript.typescript_module(contract), python.python_module(contract)
-        return _Written(tool, shape, contract.server, contract.name, types, *sources)
+        try:
+            return _written(tool, shape, Contract.of(tool, shape))
+        except Exception:  # whatever its schema does to us, it must not take the other tools away
+            return _written(tool, shape, Contract.of(replace(tool, input_schema={}, output_schema=None), None))
+
+
+def _written(tool: Tool, shape: Shape | None, contract: Contract) -> _Written:
+    types = (contract.input_type, contract.output_type)
+    sources = typescript.typescript_module(contract), python.python_module(contract)
+    return _Written(tool, shape, contract.server, contract.name, types, *sources)
 
 
 def generate(tools: Iterable[Tool], observed: Mapping[str, Shape] | None = None) -> Wrappers:

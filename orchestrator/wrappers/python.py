@@ -5,6 +5,7 @@ from __future__ import annotations
 import keyword
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Mapping
 
 from orchestrator.domain.names import tool_identifier
@@ -95,12 +96,8 @@ def argument_aliases(root: Type) -> dict[str, str]:
     """Arguments that cannot be keywords, such as `from` and `user-id`, are also known by their identifiers."""
     names = [field.name for field in root.fields] if isinstance(root, Record) else []
     spelled = [(tool_identifier(name), name) for name in names if not _is_plain(name)]
-    identifiers = [identifier for identifier, _ in spelled]
-    return {
-        identifier: name
-        for identifier, name in spelled
-        if identifiers.count(identifier) == 1 and identifier not in names
-    }
+    counts = Counter([*(identifier for identifier, _ in spelled), *names])
+    return {identifier: name for identifier, name in spelled if counts[identifier] == 1}
 
 
 def _is_plain(name: str) -> bool:

@@ -32,6 +32,8 @@ _MAX_DEPTH = 16
 # Schemas combined of schemas combined of schemas grow without limit otherwise.
 _MAX_PARTS = 10_000
 _MAX_CONSTANTS = 500
+_MAX_FIELDS = 2000
+_MAX_DEFINITIONS = 500
 _MAX_EXAMPLE_CHARACTERS = 200
 
 _OBJECT_WORDS = ("properties", "additionalProperties", "patternProperties", "required", "propertyNames")
@@ -71,8 +73,13 @@ class _Reader:
         while self._referenced:
             pointer = self._referenced.pop()
             if pointer not in definitions:
-                definitions[pointer] = or_unknown(self.read(self._find(pointer), 0), "no value is allowed here")
+                definitions[pointer] = self._definition(pointer, len(definitions))
         return definitions
+
+    def _definition(self, pointer: str, known: int) -> Type:
+        if known >= _MAX_DEFINITIONS:
+            return Unknown("the schema is too large")
+        return or_unknown(self.read(self._find(pointer), 0), "no value is allowed here")
 
     def read(self, schema: Any, depth: int) -> Type:
         if schema is True or schema == {}:
@@ -143,6 +150,8 @@ class _Reader:
         pointer = mapping(schema).get("$ref")
         if not _is_local(pointer) or pointer in self._expanding or self._find(pointer[1:]) is _MISSING:
             return self.read(schema, depth)
+        if depth > _MAX_DEPTH:
+            return Unknown("the schema is too large")
         self._expanding.append(pointer)
         try:
             return self._expanded(self._find(pointer[1:]), depth + 1)
@@ -165,6 +174,8 @@ class _Reader:
     def _record(self, schema: Mapping[str, Any], depth: int) -> Type:
         properties = mapping(schema.get("properties"))
         required = dict.fromkeys(name for name in _listed(schema.get("required")) if isinstance(name, str))
+        if len(properties) + len(required) > _MAX_FIELDS:
+            return Unknown("the schema is too large")
         fields = [self._field(name, part, name in required, depth) for name, part in properties.items()]
         fields += [Field(name, Unknown(), required=True) for name in required if name not in properties]
         return Record(tuple(fields), self._rest(schema, depth))

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import reduce
+from itertools import islice
 from typing import Any
 
 from orchestrator.wrappers.types import (
@@ -27,6 +28,7 @@ _MAX_DEPTH = 8
 _MAX_FIELDS = 64
 _MAX_ELEMENTS = 50
 _MAX_TEXT_CHARACTERS = 256 * 1024
+_MAX_PARTS = 1000
 
 # A key that does not look like this may be data: an address, a date, an id, a person's name.
 _FIELD_NAME = re.compile(r"(?!.*\d{4})[^\W\d][\w.$-]{0,39}")
@@ -89,17 +91,18 @@ class Shape:
 
 def observe(result: Mapping[str, Any]) -> Shape | None:
     """The shape of what a program gets for this result of a call; None when there is nothing to learn from it."""
-    if result.get("isError"):
-        return None
-    if result.get("structuredContent") is not None:
-        return _shape(result["structuredContent"], 0)
-    contents = result.get("content")
-    if not isinstance(contents, list) or not contents:
-        return Shape(frozenset({Kind.NULL})) if contents == [] else None
-    shapes = [_content(content) for content in contents[:_MAX_ELEMENTS]]
-    if len(contents) == 1:
-        return shapes[0]
-    return Shape(frozenset({Kind.ARRAY}), items=_merged(shape for shape in shapes if shape))
+    return None if result.get("isError") else _Observer().result(result)
+
+
+def learned(known: Shape, seen: Shape) -> Shape:
+    """What is known with what was seen added, unless that is more than a type should say."""
+    both = merge(known, seen)
+    return both if _parts(both) <= _MAX_PARTS else known
+
+
+def _parts(shape: Shape) -> int:
+    inner = [*shape.fields.values(), *(part for part in (shape.items, shape.values) if part)]
+    return 1 + sum(map(_parts, inner))
 
 
 def merge(first: Shape, second: Shape) -> Shape:
@@ -139,32 +142,57 @@ def _always(first: Shape, second: Shape) -> frozenset[str]:
     return frozenset.intersection(*objects) if objects else frozenset()
 
 
-def _content(content: Any) -> Shape | None:
-    kind = content.get("type") if isinstance(content, Mapping) else None
-    if kind == "text" and isinstance(content.get("text"), str):
-        return _text(content["text"])
-    known = {Kind.IMAGE, Kind.AUDIO, Kind.RESOURCE, Kind.RESOURCE_LINK}
-    return Shape(frozenset({Kind(kind)})) if kind in known else _shape(content, 0)
+class _Observer:
+    """Looks at one result, while the daemon's event loop waits: at so many parts and so much text, and no more."""
 
+    def __init__(self) -> None:
+        self._parts = 0
+        self._characters = 0
 
-def _text(text: str) -> Shape | None:
-    if text.lstrip()[:1] not in {"{", "["}:
-        return Shape(frozenset({Kind.STRING}))
-    if len(text) > _MAX_TEXT_CHARACTERS:
-        return None
-    try:
-        return _shape(json.loads(text), 0)
-    except (ValueError, RecursionError):
-        return Shape(frozenset({Kind.STRING}))
+    def result(self, result: Mapping[str, Any]) -> Shape | None:
+        if result.get("structuredContent") is not None:
+            return self._shape(result["structuredContent"], 0)
+        contents = result.get("content")
+        if not isinstance(contents, list) or not contents:
+            return Shape(frozenset({Kind.NULL})) if contents == [] else None
+        shapes = [self._content(content) for content in contents[:_MAX_ELEMENTS]]
+        if len(contents) == 1:
+            return shapes[0]
+        return Shape(frozenset({Kind.ARRAY}), items=_merged(shape for shape in shapes if shape))
 
+    def _content(self, content: Any) -> Shape | None:
+        kind = content.get("type") if isinstance(content, Mapping) else None
+        if kind == "text" and isinstance(content.get("text"), str):
+            return self._text(content["text"])
+        known = {Kind.IMAGE, Kind.AUDIO, Kind.RESOURCE, Kind.RESOURCE_LINK}
+        return Shape(frozenset({Kind(kind)})) if kind in known else self._shape(content, 0)
 
-def _shape(value: Any, depth: int) -> Shape:
-    if depth > _MAX_DEPTH:
-        return Shape(frozenset({Kind.ANYTHING}))
-    if isinstance(value, list):
-        items = _merged(_shape(item, depth + 1) for item in value[:_MAX_ELEMENTS])
-        return Shape(frozenset({Kind.ARRAY}), items=items)
-    return _object(value, depth) if isinstance(value, Mapping) else Shape(frozenset({_kind(value)}))
+    def _text(self, text: str) -> Shape | None:
+        if text.lstrip()[:1] not in {"{", "["}:
+            return Shape(frozenset({Kind.STRING}))
+        self._characters += len(text)
+        if self._characters > _MAX_TEXT_CHARACTERS:
+            return None
+        try:
+            return self._shape(json.loads(text), 0)
+        except (ValueError, RecursionError):
+            return Shape(frozenset({Kind.STRING}))
+
+    def _shape(self, value: Any, depth: int) -> Shape:
+        self._parts += 1
+        if depth > _MAX_DEPTH or self._parts > _MAX_PARTS:
+            return Shape(frozenset({Kind.ANYTHING}))
+        if isinstance(value, list):
+            items = _merged(self._shape(item, depth + 1) for item in value[:_MAX_ELEMENTS])
+            return Shape(frozenset({Kind.ARRAY}), items=items)
+        return self._object(value, depth) if isinstance(value, Mapping) else Shape(frozenset({_kind(value)}))
+
+    def _object(self, value: Mapping[str, Any], depth: int) -> Shape:
+        if len(value) > _MAX_FIELDS or not all(_FIELD_NAME.fullmatch(name) for name in value):
+            some = list(islice(value.values(), _MAX_ELEMENTS))
+            return Shape(frozenset({Kind.OBJECT}), values=_merged(self._shape(item, depth + 1) for item in some))
+        fields = {name: self._shape(item, depth + 1) for name, item in value.items()}
+        return Shape(frozenset({Kind.OBJECT}), fields=fields, always=frozenset(fields))
 
 
 def _kind(value: Any) -> Kind:
@@ -181,14 +209,6 @@ def _kind(value: Any) -> Kind:
             return Kind.STRING
         case _:
             return Kind.ANYTHING
-
-
-def _object(value: Mapping[str, Any], depth: int) -> Shape:
-    if len(value) > _MAX_FIELDS or not all(_FIELD_NAME.fullmatch(name) for name in value):
-        some = list(value.values())[:_MAX_ELEMENTS]
-        return Shape(frozenset({Kind.OBJECT}), values=_merged(_shape(item, depth + 1) for item in some))
-    fields = {name: _shape(item, depth + 1) for name, item in value.items()}
-    return Shape(frozenset({Kind.OBJECT}), fields=fields, always=frozenset(fields))
 
 
 def read_shape(shape: Shape) -> Document:

@@ -188,12 +188,14 @@ class SessionServer:
         self.page_size = 1000
         self.sessions: set[str] = set()
         self.begun = 0
+        self.calls = 0
         self.status_of_lost_session = 404
         self.slow = Slow()
         self.cancelled = asyncio.Event()
         self.answers: asyncio.Queue[Json] = asyncio.Queue()
         self.listeners: list[web.StreamResponse] = []
         self.versions: list[str | None] = []
+        self.ahead = b""  # of every answer
         self.connections: set[Any] = set()
 
     def app(self) -> web.Application:
@@ -235,14 +237,19 @@ class SessionServer:
         if message["method"] == "tools/list":
             return await self._stream(request, reply(message, self._page(message)))
         called = message["params"]["name"]
+        self.calls += 1
         if called == "slow":
             return await self.slow(request, message)
+        if called == "browser":
+            return web.json_response(error(message, -32000, "the browser session is closed"), status=400)
         ahead = []
         if called == "asks":
             ahead = [
                 {"jsonrpc": "2.0", "id": "a", "method": "ping"},
                 {"jsonrpc": "2.0", "id": "b", "method": "roots/list"},
             ]
+        if called == "pesters":
+            ahead = [{"jsonrpc": "2.0", "id": number, "method": "ping"} for number in range(500)]
         if called == "changes":
             ahead = [{"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}]
         return await self._stream(request, *ahead, reply(message, text_result(called)))
@@ -256,7 +263,7 @@ class SessionServer:
     async def _stream(self, request: web.Request, *messages: Json, headers: Any = None) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream", **(headers or {})})
         await response.prepare(request)
-        await response.write(b": hello\r\n\r\n")
+        await response.write(b": hello\r\n\r\n" + self.ahead)
         for message in messages:
             await response.write(b"event: message\r\ndata: " + json.dumps(message).encode() + b"\r\n\r\n")
         for _ in range(10):  # so that the answer is read before the end of the stream is sent

@@ -3,6 +3,7 @@ import json
 import pytest
 
 from orchestrator import keys
+from orchestrator.adapters import access_files
 from orchestrator.adapters.access_files import AccessFiles, RolesFileInvalid, read_book
 from orchestrator.domain.errors import Unauthenticated
 from orchestrator.faces.auth import Authenticator, presented_key
@@ -89,6 +90,30 @@ def test_rotating_an_unknown_role_names_the_known_ones(place):
 def test_an_invalid_role_file_keeps_the_old_roles(place):
     files, key = access(place), key_of(place, "admin")
     (place / "roles.json").write_text("{")
+    files.refresh()
+    assert files.book.identify(key).role.name == "admin"
+
+
+def test_what_could_not_be_read_once_is_read_again(place, monkeypatch):
+    """Otherwise a key that was rotated in an unlucky moment would stay valid."""
+    files, old = access(place), key_of(place, "admin")
+    keys.rotate(keys.key_files(place / "roles.json", place / "secrets"), "admin")
+    with monkeypatch.context() as broken:
+        broken.setattr(access_files, "read_roles", _too_many_files)
+        files.refresh()
+    assert files.book.identify(old) is not None
+    files.refresh()
+    assert files.book.identify(old) is None
+    assert files.book.identify(key_of(place, "admin")).role.name == "admin"
+
+
+def _too_many_files(_):
+    raise OSError(24, "Too many open files")
+
+
+def test_a_role_file_that_is_no_text_keeps_the_old_roles(place):
+    files, key = access(place), key_of(place, "admin")
+    (place / "roles.json").write_bytes(b"\xff\xfe{}")
     files.refresh()
     assert files.book.identify(key).role.name == "admin"
 

@@ -22,6 +22,9 @@ class Event:
     data: bytes
 
 
+MESSAGE = "message"  # the kind of an event that names none
+
+
 class LineSplitter:
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
@@ -65,7 +68,7 @@ class EventStreamDecoder:
         self._begin()
 
     def _begin(self) -> None:
-        self._kind = "message"
+        self._kind = MESSAGE
         self._data: list[bytes] = []
         self._size = 0
         self._oversized: Oversized | None = None
@@ -112,4 +115,5 @@ class EventStreamDecoder:
         self._begin()
         if oversized is not None:
             return oversized
-        return Event(kind, b"\n".join(data)) if data else None
+        # Without data it only gives the stream an id or a name, as servers do that can resume it.
+        return Event(kind, joined) if (joined := b"\n".join(data)) else None

@@ -12,6 +12,7 @@ from orchestrator.adapters.upstreams.faults import RpcError, TransportFailed
 from orchestrator.domain.errors import InvalidArguments
 
 _PARSED_ON_THE_LOOP_BYTES = 256 * 1024
+_MOST_IN_A_BATCH = 1000
 # Where serialisers put the id: first (Python, Go) or last (the TypeScript SDK).
 _ID_AT_THE_HEAD = re.compile(rb'^\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,15})\s*,')
 _ID_AT_THE_TAIL = re.compile(rb'"id"\s*:\s*(\d{1,15})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$')
@@ -45,9 +46,16 @@ def encode_answer(request: Mapping[str, Any]) -> bytes:
 
 def _encode(message: Mapping[str, Any]) -> bytes:
     try:
-        return json.dumps(message, separators=(",", ":"), allow_nan=False).encode()
+        return _written(message)
     except (TypeError, ValueError, RecursionError):
         raise InvalidArguments("The arguments hold something that JSON has no form for.") from None
+
+
+def _written(message: Mapping[str, Any]) -> bytes:
+    try:
+        return json.dumps(message, separators=(",", ":"), allow_nan=False, ensure_ascii=False).encode()
+    except UnicodeEncodeError:  # a lone surrogate has only its escape
+        return json.dumps(message, separators=(",", ":"), allow_nan=False).encode()
 
 
 async def decode(raw: bytes) -> list[Mapping[str, Any]]:
@@ -80,6 +88,8 @@ def _same(value: Any) -> Any:
 
 def _messages(parsed: Any) -> list[Mapping[str, Any]]:
     messages = parsed if isinstance(parsed, list) else [parsed]
+    if len(messages) > _MOST_IN_A_BATCH:
+        raise NotJson
     if not all(isinstance(message, dict) for message in messages):
         raise NotJson
     return messages

@@ -11,7 +11,7 @@ from yarl import URL
 
 from orchestrator.adapters.upstreams.entries import HttpServer
 from orchestrator.adapters.upstreams.faults import TransportFailed
-from orchestrator.adapters.upstreams.framing import Event, EventStreamDecoder, Oversized
+from orchestrator.adapters.upstreams.framing import MESSAGE, Event, EventStreamDecoder, Oversized
 from orchestrator.adapters.upstreams.http_client import (
     EVENT_STREAM,
     JSON,
@@ -96,7 +96,7 @@ class LegacySseTransport:
             self._conversation.refuse_oversized(event)
         elif event.kind == "endpoint":
             self._learn_address(event.data.decode("utf-8", "replace"), ready)
-        else:
+        elif event.kind == MESSAGE:
             await self._receive(event.data)
 
     def _learn_address(self, target: str, ready: asyncio.Future[None]) -> None:

@@ -12,39 +12,76 @@ from orchestrator.domain.tools import Tool
 _LONGEST_NAME = 256
 
 
+_MOST_TOOLS = 10_000
+_MOST_REASONS = 5
+_LARGEST_TOOL_CHARACTERS = 256 * 1024
+_LARGEST_LISTING_CHARACTERS = 16 * 1024 * 1024
+
+
 @dataclass(frozen=True, slots=True)
 class Listing:
     tools: tuple[Tool, ...]
-    skipped: tuple[str, ...]
+    skipped: int = 0
+    reasons: tuple[str, ...] = ()  # of the first ones
 
     @property
     def problem(self) -> str | None:
-        if not self.skipped:
-            return None
-        return f"{len(self.skipped)} of its tools are left out: {self.skipped[0]}"
+        return f"{self.skipped} of its tools are left out: {self.reasons[0]}" if self.skipped else None
 
 
 class _Malformed(Exception):
     pass
 
 
+class ListingReader:
+    """Takes a listing page by page and keeps of it what a server may reasonably have."""
+
+    def __init__(self, server: str) -> None:
+        self._server = server
+        self._tools: dict[str, Tool] = {}
+        self._items = 0
+        self._characters = 0
+        self._skipped = 0
+        self._reasons: list[str] = []
+
+    def __len__(self) -> int:
+        return len(self._tools)
+
+    @property
+    def full(self) -> bool:
+        return self._items >= _MOST_TOOLS or self._characters >= _LARGEST_LISTING_CHARACTERS
+
+    def read(self, page: Iterable[Any]) -> None:
+        for item in page:
+            if self.full:
+                return
+            self._items += 1
+            try:
+                self._characters += _size(item)
+                tool = _tool(self._server, item)
+            except _Malformed as reason:
+                self._skip(f"number {self._items} {reason}")
+            else:
+                self._tools.setdefault(tool.name, tool)
+
+    def _skip(self, reason: str) -> None:
+        self._skipped += 1
+        if len(self._reasons) < _MOST_REASONS:
+            self._reasons.append(reason)
+
+    def result(self) -> Listing:
+        return Listing(tuple(self._tools.values()), self._skipped, tuple(self._reasons))
+
+
 def read_listing(server: str, items: Iterable[Any]) -> Listing:
-    tools: dict[str, Tool] = {}
-    skipped: list[str] = []
-    for position, item in enumerate(items, start=1):
-        try:
-            tool = _tool(server, item)
-        except _Malformed as reason:
-            skipped.append(f"number {position} {reason}")
-        else:
-            tools.setdefault(tool.name, tool)
-    return Listing(tuple(tools.values()), tuple(skipped))
+    reader = ListingReader(server)
+    reader.read(items)
+    return reader.result()
 
 
 def _tool(server: str, item: Any) -> Tool:
     if not isinstance(item, dict):
         raise _Malformed("is not an object")
-    _require_text(item)
     return Tool(
         server=server,
         name=_name(item),
@@ -56,12 +93,16 @@ def _tool(server: str, item: Any) -> Tool:
     )
 
 
-def _require_text(item: Mapping[str, Any]) -> None:
+def _size(item: Any) -> int:
+    """Of what is text and can be kept."""
     # "\ud800" alone is valid JSON but no text: nothing that is made from it could be written to a file or a reply.
     try:
-        json.dumps(item, ensure_ascii=False).encode()
+        size = len(json.dumps(item, ensure_ascii=False).encode())
     except (UnicodeEncodeError, RecursionError):
         raise _Malformed("holds text that is not valid Unicode or is nested too deeply") from None
+    if size > _LARGEST_TOOL_CHARACTERS:
+        raise _Malformed(f"has a description and schemas of more than {_LARGEST_TOOL_CHARACTERS} characters")
+    return size
 
 
 def _name(item: Mapping[str, Any]) -> str:

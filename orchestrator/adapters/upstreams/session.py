@@ -12,7 +12,7 @@ import structlog
 from orchestrator import __version__
 from orchestrator.adapters.upstreams.faults import HttpRefused, RpcError, SessionLost, TransportFailed
 from orchestrator.adapters.upstreams.jsonrpc import METHOD_NOT_FOUND, NotJson, Params
-from orchestrator.adapters.upstreams.listing import Listing, read_listing
+from orchestrator.adapters.upstreams.listing import Listing, ListingReader
 from orchestrator.adapters.upstreams.transport import INITIALIZE, Alerts, Transport
 from orchestrator.domain.upstream import CallResult
 
@@ -27,7 +27,6 @@ _ENVELOPE = {
 _INITIALIZE_PARAMS = {"protocolVersion": _HANDSHAKE_VERSION, "capabilities": {}, "clientInfo": _CLIENT}
 _STATUSES_OF_NO_HANDSHAKE = {400, 404, 405}
 _MAX_PAGES = 100
-_MAX_TOOLS = 10_000
 
 log = structlog.get_logger()
 
@@ -81,28 +80,28 @@ class Session:
         await self._transport.request("tools/list", self._enveloped({}))
 
     async def list_tools(self) -> Listing:
+        listing = ListingReader(self._server)
         try:
-            items = [item async for page in self._pages() for item in page]
+            async for page in self._pages():
+                await asyncio.to_thread(listing.read, page)
+                if listing.full:
+                    log.warning("upstream.listing_cut", server=self._server, tools=len(listing))
+                    break
         except RpcError as error:
-            if error.code == METHOD_NOT_FOUND and not self._has_tools:
-                return Listing((), ())
-            raise
-        return read_listing(self._server, items)
+            if error.code != METHOD_NOT_FOUND or self._has_tools:
+                raise
+        return listing.result()
 
     async def _pages(self) -> AsyncIterator[list[Any]]:
-        cursor, seen, count = None, set[str](), 0
+        cursor, seen = None, set[str]()
         for _ in range(_MAX_PAGES):
             page = await self._request("tools/list", {"cursor": cursor} if cursor else {})
-            tools = _tools_in(page)
-            count += len(tools)
-            yield tools
+            yield _tools_in(page)
             cursor = page.get("nextCursor")
             if not isinstance(cursor, str) or not cursor or cursor in seen:
                 return
             seen.add(cursor)
-            if count >= _MAX_TOOLS:
-                break
-        log.warning("upstream.listing_cut", server=self._server, tools=count)
+        log.warning("upstream.listing_cut", server=self._server, pages=_MAX_PAGES)
 
     async def call_tool(self, name: str, arguments: Mapping[str, Any]) -> CallResult:
         return await self._request("tools/call", {"name": name, "arguments": dict(arguments)})

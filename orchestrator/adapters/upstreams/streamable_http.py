@@ -17,7 +17,7 @@ from orchestrator.adapters.upstreams.faults import (
     SessionLost,
     TransportFailed,
 )
-from orchestrator.adapters.upstreams.framing import EventStreamDecoder, Oversized
+from orchestrator.adapters.upstreams.framing import MESSAGE, EventStreamDecoder, Oversized
 from orchestrator.adapters.upstreams.http_client import (
     EVENT_STREAM,
     JSON,
@@ -127,10 +127,12 @@ class StreamableHttpTransport:
 
     async def _complaint(self, response: aiohttp.ClientResponse, request_id: int) -> TransportFailed | RpcError:
         text = await first_bytes(response, _COMPLAINT_BYTES)
-        had_session = _SESSION_HEADER in response.request_info.headers
-        if had_session and (response.status == 404 or (response.status == 400 and b"session" in text.lower())):
-            return SessionLost("it has lost our session")
-        return await _rpc_error_in(text, request_id) or refusal(response)
+        lost = SessionLost("it has lost our session") if _SESSION_HEADER in response.request_info.headers else None
+        if lost and response.status == 404:
+            return lost
+        if error := await _rpc_error_in(text, request_id):  # the answer to our request, whatever its words
+            return error
+        return lost if lost and response.status == 400 and b"session" in text.lower() else refusal(response)
 
     async def _reply(self, response: aiohttp.ClientResponse, request_id: int) -> Mapping[str, Any]:
         if content_type(response) == EVENT_STREAM:
@@ -163,14 +165,15 @@ class StreamableHttpTransport:
             for event in events.feed(chunk):
                 if isinstance(event, Oversized):
                     raise ResultTooLarge(self._max_result_bytes)
-                for message in await decode(event.data):
-                    yield message
+                if event.kind == MESSAGE:
+                    for message in await decode(event.data):
+                        yield message
             if events.overflowing:
                 raise ResultTooLarge(self._max_result_bytes)
 
     def _hear(self, message: Mapping[str, Any]) -> None:
         if is_request(message):
-            self._chores.start(self._tell(encode_answer(message)))
+            self._chores.start_unless_many(lambda: self._tell(encode_answer(message)))
         elif message.get("method") == LIST_CHANGED:
             self._alerts.relist()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -24,7 +24,10 @@ from orchestrator.adapters.upstreams.jsonrpc import (
     result_of,
 )
 
+Send = Callable[[bytes], Coroutine[Any, Any, None]]
+
 _CHORE_SECONDS = 2.0
+_MOST_ANSWERS = 16
 LIST_CHANGED = "notifications/tools/list_changed"
 CANCELLED = "notifications/cancelled"
 INITIALIZE = "initialize"  # the one request that must not be cancelled
@@ -66,6 +69,11 @@ class Chores:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
+    def start_unless_many(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """What a server asks for may be asked for without end; what is too much goes unanswered."""
+        if len(self._tasks) < _MOST_ANSWERS:
+            self.start(work())
+
     async def _bounded(self, work: Coroutine[Any, Any, None]) -> None:
         with suppress(TransportFailed, TimeoutError):
             async with asyncio.timeout(_CHORE_SECONDS):
@@ -83,7 +91,7 @@ class Chores:
 class Conversation:
     """Requests in flight on a transport whose replies come on one stream, in any order."""
 
-    def __init__(self, send: Callable[[bytes], Awaitable[None]], alerts: Alerts, max_result_bytes: int) -> None:
+    def __init__(self, send: Send, alerts: Alerts, max_result_bytes: int) -> None:
         self._send = send
         self._alerts = alerts
         self._max_result_bytes = max_result_bytes
@@ -124,12 +132,12 @@ class Conversation:
             if is_reply(message):
                 self._settle(message)
             elif is_request(message):
-                self._chores.start(self._answer(message))
+                self._answer(message)
             elif message.get("method") == LIST_CHANGED:
                 self._alerts.relist()
 
-    async def _answer(self, request: Mapping[str, Any]) -> None:
-        await self._send(encode_answer(request))
+    def _answer(self, request: Mapping[str, Any]) -> None:
+        self._chores.start_unless_many(lambda: self._send(encode_answer(request)))
 
     def _settle(self, reply: Mapping[str, Any]) -> None:
         request_id = reply.get("id")

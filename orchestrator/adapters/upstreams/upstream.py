@@ -12,7 +12,7 @@ import structlog
 from tenacity import AsyncRetrying, retry_if_exception_type, wait_exponential_jitter
 
 from orchestrator.adapters.upstreams.entries import ServerEntry, UnusableServer
-from orchestrator.adapters.upstreams.faults import BackendDead, ResultTooLarge, RpcError, TransportFailed
+from orchestrator.adapters.upstreams.faults import BackendDead, HttpRefused, ResultTooLarge, RpcError, TransportFailed
 from orchestrator.adapters.upstreams.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS
 from orchestrator.adapters.upstreams.pacing import Pacing
 from orchestrator.adapters.upstreams.session import Session
@@ -23,6 +23,8 @@ from orchestrator.domain.upstream import CallResult, UpstreamState, UpstreamStat
 
 _FAILURES_UNTIL_REFUSAL = 3
 _CONNECTION_CLOSED = -32000
+_STATUSES_ABOUT_THE_REQUEST = {400, 413, 414, 422, 431}
+_RESTLESS_SECONDS = 60.0
 
 MakeTransport = Callable[[ServerEntry, Alerts], Transport]
 
@@ -55,6 +57,8 @@ class Upstream:
         self._doubt: str | None = None  # a proxy still lists the tools of a dead backend, so only a call can lift it
         self._wake = asyncio.Event()
         self._listed_at = float("-inf")
+        self._changed_at = float("-inf")
+        self._between_listings = pacing.between_listings_seconds
         self._relist_timer: asyncio.TimerHandle | None = None
 
     @property
@@ -123,6 +127,9 @@ class Upstream:
     def _note_failure(self, session: Session, failure: TransportFailed) -> None:
         if session is not self._session:
             return  # an answer to what was asked before we reconnected
+        if _is_about_the_request(failure):
+            self._relist_soon()  # if it is about the session after all, the listing fails as well
+            return
         self._failures += 1
         if isinstance(failure, BackendDead) or self._failures >= _FAILURES_UNTIL_REFUSAL:
             self._lose(failure)
@@ -207,17 +214,26 @@ class Upstream:
         listing = await session.list_tools()
         self._listed_at = time.monotonic()
         self._listing_problem = listing.problem
-        for skipped in listing.skipped:
-            self._log.warning("upstream.tool_skipped", reason=skipped)
+        if listing.skipped:
+            self._log.warning("upstream.tools_skipped", number=listing.skipped, first=listing.reasons)
         if listing.tools != self.tools:
+            self._note_change()
             self.tools = listing.tools
             self._log.info("upstream.tools_changed", tools=len(self.tools))
             self._on_change()
 
+    def _note_change(self) -> None:
+        """Each change costs warm sandboxes, so a server that changes all the time is heard less and less."""
+        now = time.monotonic()
+        restless = now - self._changed_at < _RESTLESS_SECONDS
+        shortest = self._pacing.between_listings_seconds
+        self._between_listings = min(2 * self._between_listings, _RESTLESS_SECONDS) if restless else shortest
+        self._changed_at = now
+
     def _relist_soon(self) -> None:
         """At once, unless it was just done: a server may announce changes without end."""
         if self._relist_timer is None:
-            wait = self._listed_at + self._pacing.between_listings_seconds - time.monotonic()
+            wait = self._listed_at + self._between_listings - time.monotonic()
             self._relist_timer = asyncio.get_running_loop().call_later(max(0.0, wait), self._relist_now)
 
     def _relist_now(self) -> None:
@@ -253,6 +269,11 @@ class Upstream:
         self._state, self._problem = state, problem
         if state is UpstreamState.DOWN:
             self._log.warning("upstream.down", problem=problem)
+
+
+def _is_about_the_request(failure: TransportFailed) -> bool:
+    """One caller's arguments must not take the server from the others."""
+    return isinstance(failure, HttpRefused) and failure.status in _STATUSES_ABOUT_THE_REQUEST
 
 
 def _says_transport_closed(error: RpcError) -> bool:

@@ -127,7 +127,10 @@ class Bridge:
             if self._initialize is None:
                 raise SessionLost("The daemon does not know this session; initialize first.")
             self._session_id = None
-            await self._exchange(http, self._initialize, quiet=True)
+            try:
+                await self._exchange(http, self._initialize, quiet=True)
+            finally:
+                self._session_id = self._session_id or lost  # so that the next request tries it again
             await self._exchange(http, {"jsonrpc": "2.0", "method": "notifications/initialized"})
 
     async def _exchange(self, http: aiohttp.ClientSession, message: Json, *, quiet: bool = False) -> None:
@@ -145,10 +148,11 @@ class Bridge:
             raise SessionLost("The daemon does not know this session.")
         answered = False
         async for reply in _messages(response):
-            answered = answered or reply.get("id") is not None
+            told = _with_id(reply, message)
+            answered = answered or told.get("id") is not None
             self._learn(message, reply)
             if not quiet:
-                self._send(_with_id(reply, message))
+                self._send(told)
         if message.get("id") is not None and "method" in message and not answered:
             raise Refused("The daemon ended its answer without a result; run the request again.")
 

@@ -7,6 +7,7 @@ import socket
 import pytest
 from aiohttp import web
 
+from orchestrator.adapters import matrix
 from orchestrator.adapters.matrix import MatrixHomeserver
 from orchestrator.domain.errors import (
     ChatRateLimited,
@@ -16,6 +17,7 @@ from orchestrator.domain.errors import (
     InvalidArguments,
     RoomNotFound,
 )
+from orchestrator.service.chat_bodies import MessageBody
 from tests.unit.chat.homeserver import QUICK, ScriptedHomeserver, greets, hangs_up, refuses, says
 
 SENT = says({"event_id": "$1"})
@@ -217,3 +219,16 @@ async def test_members_have_names_that_are_safe_to_print():
     async with ScriptedHomeserver(says({"joined": joined})).running() as homeserver:
         members = await homeserver.members("!a:x")
     assert [(member.id, member.name) for member in members] == [("@a:x", "@a:x"), ("@b:x", "B␛[31m")]
+
+
+@pytest.mark.parametrize("when", [2**53 - 1, -5, "soon", None, True, 10**40])
+async def test_a_message_from_a_strange_time_makes_no_room_unreadable(when):
+    strange = {**event(1), "origin_server_ts": when}
+    message = matrix._message(strange)
+    assert MessageBody.of(message).sent_at.startswith(("1970-01-01", "9999-12-31"))
+
+
+async def test_no_part_of_a_message_carries_terminal_escapes_or_lines_of_its_own():
+    odd = {**event(1, msgtype="m.\x1b[31mtext\nfake: line"), "sender": "@a\nb:x", "event_id": "$\x1b1"}
+    message = matrix._message(odd)
+    assert (message.kind, message.sender, message.id) == ("␛[31mtext fake: line", "@a b:x", "$␛1")

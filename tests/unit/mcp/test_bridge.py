@@ -27,6 +27,8 @@ class Daemon:
     def __init__(self) -> None:
         self.sessions: set[str] = set()
         self.opened = 0
+        self.refuses_initialize = False
+        self.error_without_id = False
         self.seen: list[tuple[Json, dict[str, str]]] = []
         self.go = asyncio.Event()
         self.hung_up = asyncio.Event()
@@ -45,8 +47,13 @@ class Daemon:
         if headers.get("authorization") != "Bearer right":
             problem = {"detail": "The key is not known.", "hint": "Send the key.", "code": "unauthenticated"}
             return web.json_response(problem, status=401, content_type="application/problem+json")
+        if message["method"] == "initialize" and self.refuses_initialize:
+            return web.json_response({"detail": "It is starting."}, status=503)
         if message["method"] == "initialize":
             return self._open(message)
+        if self.error_without_id:
+            error = {"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": "no"}}
+            return web.json_response(error, status=400)
         if "mcp-method" not in headers and headers.get("mcp-session-id") not in self.sessions:
             error = {"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": "Session not found"}}
             return web.json_response(error, status=404)
@@ -224,3 +231,29 @@ async def test_a_stream_that_breaks_off_is_an_error_not_silence():
         error = (await client.answer(1))["error"]
         await client.leave()
     assert "without a result" in error["message"]
+
+
+async def test_an_error_without_an_id_is_told_once():
+    async with connected() as (daemon, client):
+        client.say(INITIALIZE)
+        await client.answer(0)
+        daemon.error_without_id = True
+        client.say({"jsonrpc": "2.0", "id": 1, "method": "ping"})
+        await client.answer(1)
+        daemon.error_without_id = False
+        client.say({"jsonrpc": "2.0", "id": 2, "method": "ping"})
+        await client.answer(2)
+        assert [message["id"] for message in client.heard if "id" in message] == [0, 1, 2]
+
+
+async def test_a_session_that_could_not_be_begun_anew_is_tried_again_with_the_next_request():
+    async with connected() as (daemon, client):
+        client.say(INITIALIZE)
+        await client.answer(0)
+        daemon.sessions.clear()
+        daemon.refuses_initialize = True
+        client.say({"jsonrpc": "2.0", "id": 1, "method": "ping"})
+        assert "error" in await client.answer(1)
+        daemon.refuses_initialize = False
+        client.say({"jsonrpc": "2.0", "id": 2, "method": "ping"})
+        assert (await client.answer(2))["result"] == {"of": "ping"}

@@ -87,3 +87,11 @@ def test_an_event_of_just_the_limit_is_kept():
 )
 def test_whose_an_oversized_message_is_can_be_told_only_from_its_own_id(head, tail, expected):
     assert id_in(head, tail) == expected
+
+
+@pytest.mark.parametrize(
+    "nothing", [b"id: 7\ndata: \n\n", b"id: 7\ndata:\n\n", b"event: message\ndata\n\n", b"retry: 5\n\n"]
+)
+def test_an_event_without_data_is_none(nothing):
+    """Servers that can resume a stream begin it so."""
+    assert fed(EventStreamDecoder(100), [nothing, b"data: {}\n\n"]) == [Event("message", b"{}")]

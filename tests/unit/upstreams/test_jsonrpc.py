@@ -35,6 +35,12 @@ def without_garbage_collection():
 
 
 @pytest.mark.usefixtures("without_garbage_collection")
+async def test_a_batch_without_end_is_refused():
+    assert len(await decode(b"[" + b",".join([b"{}"] * 1000) + b"]")) == 1000
+    with pytest.raises(NotJson):
+        await decode(b"[" + b",".join([b"{}"] * 1001) + b"]")
+
+
 async def test_a_large_message_is_parsed_while_the_loop_goes_on():
     raw = json.dumps({"items": [{"number": number, "text": "x" * 20} for number in range(150_000)]}).encode()
     began = last = time.perf_counter()

@@ -37,10 +37,10 @@ def test_a_tool_is_taken_as_its_author_described_it():
 def test_a_malformed_item_is_left_out_and_reported_and_the_rest_is_kept(item, words):
     listing = read_listing("s", [GOOD, item, {**GOOD, "name": "better"}])
     assert [tool.name for tool in listing.tools] == ["good", "better"]
-    (skipped,) = listing.skipped
-    assert skipped.startswith("number 2 ")
-    assert words in skipped
-    assert listing.problem == f"1 of its tools are left out: {skipped}"
+    (reason,) = listing.reasons
+    assert reason.startswith("number 2 ")
+    assert words in reason
+    assert (listing.skipped, listing.problem) == (1, f"1 of its tools are left out: {reason}")
 
 
 @pytest.mark.parametrize("decoration", [{"description": 7}, {"annotations": []}, {"title": {}}, {"outputSchema": "x"}])
@@ -64,3 +64,12 @@ def _nested(depth):
     for _ in range(depth):
         value = {"a": value}
     return value
+
+
+def test_what_no_server_needs_is_cut():
+    listing = read_listing("s", ({**GOOD, "name": f"tool {number}"} for number in range(20_000)))
+    assert len(listing.tools) == 10_000
+    large = {**GOOD, "name": "large", "description": "x" * 300_000}
+    assert [tool.name for tool in read_listing("s", [large, GOOD]).tools] == ["good"]
+    many = ({**GOOD, "name": f"tool {number}", "description": "x" * 200_000} for number in range(1000))
+    assert len(read_listing("s", many).tools) < 100

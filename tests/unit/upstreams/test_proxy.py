@@ -472,3 +472,44 @@ async def test_a_changed_entry_is_connected_to_anew_while_its_tools_stay_listed(
         await until_down(upstreams, "db")
         await upstreams.reconfigure([behind(url)])
         await until_connected(upstreams, "db")
+
+
+@pytest.mark.parametrize("refused", [400, 413, 422])
+async def test_a_request_that_is_refused_for_itself_takes_the_server_from_nobody(proxy, upstreams, refused):
+    async def refuse(_, __):
+        return web.Response(status=refused, text="too large")
+
+    proxy.behaviours["fail"] = refuse
+    for _ in range(5):
+        with pytest.raises(ToolUnavailable, match=str(refused)):
+            await upstreams.call("db", "fail", {}, 5)
+        await upstreams.call("db", "echo", {}, 5)
+    for _ in range(5):
+        with pytest.raises(ToolUnavailable, match=str(refused)):
+            await upstreams.call("db", "fail", {}, 5)
+    assert status(upstreams, "db").state is UpstreamState.CONNECTED
+    assert proxy.count("initialize") == 2  # one for each server
+
+
+async def test_arguments_are_sent_as_text_and_not_as_escapes(proxy, upstreams):
+    seen = []
+
+    async def note(request, message):
+        seen.append(await request.read())
+        return web.json_response(reply(message, text_result("noted")))
+
+    proxy.behaviours["echo"] = note
+    await upstreams.call("db", "echo", {"text": "привет"}, 5)
+    await upstreams.call("db", "echo", {"text": "\ud800"}, 5)
+    assert "привет".encode() in seen[0]
+    assert b"\\ud800" in seen[1]
+
+
+async def test_a_listing_of_nonsense_is_told_in_one_line(proxy, url):
+    proxy.tools["db"] = [tool("good"), *range(3000)]
+    with capture_logs() as logs:
+        async with running(behind(url)) as upstreams:
+            await until_connected(upstreams, "db")
+            assert problem(upstreams, "db").startswith("3000 of its tools are left out: number 2 is not an object")
+    (skipped,) = [entry for entry in logs if entry["event"] == "upstream.tools_skipped"]
+    assert (skipped["number"], len(skipped["first"])) == (3000, 5)

@@ -1,9 +1,17 @@
 """Streamable HTTP with sessions and event streams, and the transport that came before it."""
 
 import asyncio
+import itertools
+import time
+from contextlib import asynccontextmanager
 
+import mcp_types as types
 import pytest
+import uvicorn
+from mcp.server.lowlevel import Server
+from mcp.server.streamable_http import EventStore
 
+from orchestrator.adapters.upstreams import upstream as upstream_module
 from orchestrator.adapters.upstreams.entries import HttpKind, HttpServer
 from orchestrator.domain.errors import LimitExceeded, ToolUnavailable
 from orchestrator.domain.upstream import UpstreamState
@@ -189,3 +197,83 @@ async def test_an_address_without_an_event_stream_is_named_as_such(server):
     async with serving(server.app()) as url, running(HttpServer("old", f"{url}/nothing", HttpKind.SSE)) as upstreams:
         await until_down(upstreams, "old")
         assert "HTTP 404" in problem(upstreams, "old")
+
+
+@pytest.mark.parametrize("ahead", [b"id: 7\ndata: \n\n", b"event: ping\ndata: 2026-11-16\n\n", b"retry: 5000\n\n"])
+async def test_events_that_are_no_messages_are_passed_over(server, ahead):
+    server.ahead = ahead
+    async with serving(server.app()) as url, running(http("s", f"{url}/mcp")) as upstreams:
+        await until_connected(upstreams, "s")
+        assert text_of(await upstreams.call("s", "echo", {}, 5)) == "echo"
+
+
+async def test_events_of_other_kinds_on_the_old_stream_are_passed_over(legacy, legacy_upstreams):
+    await legacy.streams[-1].write(b"event: ping\ndata: 2026-11-16\n\n")
+    assert text_of(await legacy_upstreams.call("old", "echo", {}, 5)) == "{}"
+    assert status(legacy_upstreams, "old").state is UpstreamState.CONNECTED
+
+
+class Store(EventStore):
+    """Gives every event an id and keeps none."""
+
+    def __init__(self):
+        self._ids = itertools.count()
+
+    async def store_event(self, stream_id, message):
+        return str(next(self._ids))
+
+    async def replay_events_after(self, last_event_id, send_callback):
+        return None
+
+
+async def _one_tool(_, __):
+    return types.ListToolsResult(tools=[types.Tool(name="one", input_schema={"type": "object"})])
+
+
+@asynccontextmanager
+async def served_by_uvicorn(app):
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="critical"))
+    serving = asyncio.create_task(server.serve())
+    await until(lambda: server.started)
+    try:
+        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    finally:
+        server.should_exit = server.force_exit = True
+        await serving
+
+
+async def test_a_server_with_a_store_of_events_is_connected_to():
+    """The real one: since it can resume a stream, it begins each with an event that has an id only."""
+    app = Server("s", on_list_tools=_one_tool).streamable_http_app(event_store=Store())
+    async with served_by_uvicorn(app) as url, running(http("s", f"{url}/mcp")) as upstreams:
+        await until_connected(upstreams, "s")
+        assert tool_names(upstreams, "s") == ["one"]
+
+
+async def test_a_refusal_that_answers_our_request_is_passed_on_and_not_sent_again(server, upstreams):
+    result = await upstreams.call("s", "browser", {}, 5)
+    assert (text_of(result), server.calls, server.begun) == ("the browser session is closed", 1, 1)
+
+
+async def test_a_server_that_pesters_us_is_answered_a_few_times(server, upstreams):
+    assert text_of(await upstreams.call("s", "pesters", {}, 5)) == "pesters"
+    await until(lambda: server.answers.qsize() >= 16)
+    await asyncio.sleep(0.1)
+    assert server.answers.qsize() < 100
+
+
+async def test_a_server_that_changes_all_the_time_is_heard_less_and_less(server, monkeypatch):
+    monkeypatch.setattr(upstream_module, "_RESTLESS_SECONDS", 2.0)
+    changes: list[None] = []
+
+    def note():
+        changes.append(None)
+
+    async with serving(server.app()) as url, running(http("s", f"{url}/mcp"), on_change=note) as upstreams:
+        await until_connected(upstreams, "s")
+        began = time.monotonic()
+        while time.monotonic() - began < 1:
+            server.tools = [tool("echo", description=f"It is {time.monotonic()}.")]
+            await server.announce_change()
+            await asyncio.sleep(0.005)
+    assert 2 <= len(changes) <= 10  # of a hundred that the pace would allow

@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.wrappers import Shape, merge, observe
+from orchestrator.wrappers import Shape, learned, observe
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
@@ -25,17 +25,17 @@ def shape_of(value: Any) -> Shape:
 
 @given(json_values, json_values)
 def test_order_of_observations_changes_nothing(first: Any, second: Any) -> None:
-    assert merge(shape_of(first), shape_of(second)) == merge(shape_of(second), shape_of(first))
+    assert learned(shape_of(first), shape_of(second)) == learned(shape_of(second), shape_of(first))
 
 
 @given(json_values)
 def test_seeing_the_same_again_teaches_nothing(value: Any) -> None:
-    assert merge(shape_of(value), shape_of(value)) == shape_of(value)
+    assert learned(shape_of(value), shape_of(value)) == shape_of(value)
 
 
 @given(json_values, json_values)
 def test_shape_survives_storage(first: Any, second: Any) -> None:
-    shape = merge(shape_of(first), shape_of(second))
+    shape = learned(shape_of(first), shape_of(second))
     assert Shape.from_json(json.loads(json.dumps(shape.to_json()))) == shape
 
 
@@ -54,7 +54,7 @@ def test_keys_that_are_data_are_not_remembered() -> None:
 
 
 def test_objects_without_a_common_key_are_a_map() -> None:
-    shape = merge(shape_of({"alice": {"age": 1}}), shape_of({"bob": {"age": 2}}))
+    shape = learned(shape_of({"alice": {"age": 1}}), shape_of({"bob": {"age": 2}}))
     assert shape.fields == {}
     assert shape.values == shape_of({"age": 3})
 
@@ -75,3 +75,43 @@ def test_failed_and_oversized_results_teach_nothing() -> None:
 
 def test_text_that_only_looks_like_json_is_text() -> None:
     assert observe({"content": [{"type": "text", "text": "[not json"}]}) == shape_of("x")
+
+
+def parts(shape: dict[str, Any]) -> int:
+    inner = [*shape.get("fields", {}).values(), *(shape[name] for name in ("items", "values") if name in shape)]
+    return 1 + sum(map(parts, inner))
+
+
+def test_of_a_large_result_only_so_much_is_looked_at() -> None:
+    """On the event loop: what a tool returns must not stop the daemon."""
+    looked_at: list[int] = []
+    shape_of([[Watched(looked_at) for _ in range(50)] for _ in range(50)])
+    assert 0 < len(looked_at) <= 1000
+
+
+def test_of_many_texts_only_so_much_is_read() -> None:
+    text = json.dumps([{"a": "x" * 100}] * 2000)
+    content = [{"type": "text", "text": text}] * 50
+    assert observe({"content": content}) == observe({"content": content[:2]})
+    assert observe({"content": content[:1]}) is not None
+
+
+class Watched(dict[str, int]):
+    """Notes when its values are asked for."""
+
+    def __init__(self, notes: list[int]) -> None:
+        super().__init__({"x": 1})
+        self._notes = notes
+
+    def items(self) -> Any:
+        self._notes.append(1)
+        return super().items()
+
+
+def test_what_was_learned_stays_of_a_size_that_a_type_can_say() -> None:
+    known = shape_of({"first": 1})
+    for number in range(100):
+        deep = {f"f{chr(97 + n // 26)}{chr(97 + n % 26)}": {f"g{chr(97 + number % 26)}": n} for n in range(60)}
+        known = learned(known, shape_of({"first": 1, "deep": deep}))
+    assert parts(known.to_json()) <= 1000
+    assert "first" in known.fields

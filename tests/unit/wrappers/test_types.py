@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
 from orchestrator.domain.tools import Tool
 from orchestrator.wrappers import Shape, generate, observe
+from orchestrator.wrappers.schema import read_schema
 from tests.unit.wrappers.workspace import Workspace
 
 
@@ -215,3 +217,46 @@ def test_tools_whose_types_would_be_called_alike_share_an_index(workspace: Works
     workspace.add_tools(Tool("s", "get_user"), Tool("s", "getUser"), Tool("s", "GetUser_Input"))
     assert workspace.check_typescript() == ""
     assert workspace.check_python() == ""
+
+
+def test_a_long_chain_of_references_is_cut_and_spares_the_other_tools() -> None:
+    chain = {str(number): {"$ref": f"#/$defs/{number + 1}"} for number in range(1200)}
+    bad = Tool("s", "bad", input_schema={"$ref": "#/$defs/0", "$defs": {**chain, "1200": {"type": "object"}}})
+    written = generate([bad, Tool("s", "good", input_schema={"type": "object"})])
+    assert "servers/s/bad.py" in written.files
+    assert "servers/s/good.ts" in written.files
+
+
+def test_a_schema_that_we_cannot_read_at_all_costs_its_types_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(schema: Any) -> Any:
+        if schema:
+            raise RuntimeError("a defect")
+        return read_schema(schema)
+
+    monkeypatch.setattr("orchestrator.wrappers.contract.read_schema", fails)
+    written = generate([Tool("s", "bad", input_schema={"type": "object", "properties": {"a": {}}})])
+    assert "unknown" in written.files["servers/s/bad.ts"]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "object", "properties": {f"p{number}": {"type": "string"} for number in range(8000)}},
+        {"type": "object", "required": [f"p{number}" for number in range(100_000)]},
+        {"$ref": "#/$defs/0", "$defs": {str(n): {"anyOf": [{"$ref": f"#/$defs/{n + 1}"}, {}]} for n in range(3000)}},
+    ],
+    ids=["properties", "required", "definitions"],
+)
+def test_of_a_schema_without_measure_only_so_much_is_written(schema: Any) -> None:
+    written = generate([Tool("s", "t", input_schema=schema)])
+    assert "the schema is too large" in written.files["servers/s/t.ts"]
+    assert sum(map(len, written.files.values())) < 200_000
+
+
+def test_many_types_that_want_one_name_get_one_each() -> None:
+    properties = {f"p{'-' * number}": {"type": "object", "properties": {"a": {}}} for number in range(300)}
+    source = generate([Tool("s", "t", input_schema={"type": "object", "properties": properties})]).files[
+        "servers/s/t.py"
+    ]
+    names = re.findall(r"^(\w+) = TypedDict|^class (\w+)\(TypedDict", source, re.MULTILINE)
+    assert len(names) == len(set(names)) > 300
