@@ -7,6 +7,7 @@
 #   REFRESH=1                     get it anew, with today's security updates
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
+. "$ROOT/scripts/building.sh"
 
 readonly SUITE=bookworm
 readonly VARIANT=${1:+-$1}
@@ -15,19 +16,13 @@ readonly PACKAGES=python3,ca-certificates${VARIANT_PACKAGES:+,${VARIANT_PACKAGES
 readonly IMAGE=$BASE_IMAGE$VARIANT
 readonly PULLED=${BASE_IMAGE_NAME:-debian:$SUITE-slim}
 readonly HOW=${BASE:-auto}
-readonly PULL_SECONDS=180
 readonly KEYRING=/usr/share/keyrings/debian-archive-keyring.gpg
 
 use() { echo "$1" >"$BUILD/base-image$VARIANT"; }
 
-in_engine() { docker image inspect "$1" >/dev/null 2>&1; }
-
 bootstrap_inputs() { { echo "$SUITE $PACKAGES" && declare -f bootstrap; } | sha256sum | cut -d' ' -f1; }
 
-try_pull() {
-    say "  looking for $PULLED in a registry …"
-    timeout "$PULL_SECONDS" docker pull "$PULLED" >"$LOGS/pull.log" 2>&1
-}
+try_pull() { pull "$PULLED" pull.log; }
 
 # The machine's own mirrors for this suite; nothing when it runs another Debian, then mmdebstrap knows its own.
 host_mirrors() {

@@ -1,7 +1,16 @@
 # shellcheck shell=bash
-# Sourced by what builds images: staging a context, hashing it, building only when it has changed.
+# Sourced by what gets images: pulling one; staging a context, hashing it, building only when it has changed.
 
 readonly CONTEXTS=$BUILD/context
+readonly PULL_SECONDS=180
+
+in_engine() { docker image inspect "$@" >/dev/null 2>&1; }
+
+# pull IMAGE LOG
+pull() {
+    say "  looking for $1 in a registry …"
+    timeout "$PULL_SECONDS" docker pull "$1" >"$LOGS/$2" 2>&1
+}
 
 engine_platform() {
     case $(docker info --format '{{.Architecture}}') in

@@ -16,7 +16,7 @@ our_images() { docker image ls --format '{{.Repository}}' --filter 'reference=mc
 
 remove_from_engine() {
     local image
-    docker info >/dev/null 2>&1 || { warn "The engine is not running: the images and the volume $VOLUME stay."; return 0; }
+    engine_answers || { warn "The engine is not running: the images and the volume $VOLUME stay."; return 0; }
     docker volume rm --force "$VOLUME" "${STACK_VOLUMES[@]/#/mcp-code-executor-}" >/dev/null
     for image in $(our_images); do
         docker image rm --force "$image" >/dev/null 2>&1 || true

@@ -47,18 +47,12 @@ remove_everything() {
 }
 
 main() {
-    if ! have docker || ! docker info >/dev/null 2>&1; then
+    if ! engine_answers; then
         refuse_if_denied
         say "The engine is not running, so nothing of ours runs."
         return
     fi
     step "stopping the daemon, its sandboxes and servers" down.log "The engine's message is above." remove_everything
-}
-
-refuse_if_denied() {
-    ! have docker || case $(docker info 2>&1 || true) in
-    *"permission denied"*) fail "The engine's socket refuses $(id -un); run this as a member of the group docker." ;;
-    esac
 }
 
 main

@@ -7,18 +7,6 @@ readonly START_SECONDS=60
 readonly ENGINE_LOG=$LOGS/dockerd.log
 STARTED=''
 
-answer() { docker info --format '{{.ServerVersion}}' 2>&1; }
-
-answers() { docker info >/dev/null 2>&1; }
-
-refuse_if_denied() {
-    case $(answer || true) in
-    *"permission denied"*)
-        fail "The engine's socket refuses $(id -un); run 'sudo usermod -aG docker $(id -un)', log in again, then run make again."
-        ;;
-    esac
-}
-
 refuse_if_not_ours_to_start() {
     if [ -n "${DOCKER_HOST:-}" ]; then
         fail "The engine at DOCKER_HOST=$DOCKER_HOST does not answer; start it or unset DOCKER_HOST, then run make again."
@@ -73,7 +61,7 @@ ours_has_ended() { [ -n "$STARTED" ] && ! kill -0 "$STARTED" 2>/dev/null; }
 
 wait_until_it_answers() {
     local deadline=$((SECONDS + START_SECONDS))
-    until answers; do
+    until engine_answers; do
         ! ours_has_ended || return 1
         [ "$SECONDS" -lt "$deadline" ] || return 1
         sleep 0.3
@@ -89,7 +77,7 @@ start_and_wait() {
 
 main() {
     if have docker; then
-        ! answers || return 0
+        ! engine_answers || return 0
         refuse_if_denied
     fi
     lock_the_tree

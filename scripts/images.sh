@@ -12,7 +12,7 @@ free_megabytes() { df -Pm "$1" | awk 'NR == 2 { print $4 }'; }
 
 require_space_for_a_first_build() {
     local place free
-    ! docker image inspect "$RUNNER_IMAGE" "$ORCHESTRATOR_IMAGE" >/dev/null 2>&1 || return 0
+    ! in_engine "$RUNNER_IMAGE" "$ORCHESTRATOR_IMAGE" || return 0
     for place in "$BUILD" "$(docker info --format '{{.DockerRootDir}}')"; do
         [ -d "$place" ] || continue
         free=$(free_megabytes "$place")

@@ -35,6 +35,16 @@ have() { command -v "$1" >/dev/null 2>&1; }
 
 is_root() { [ "$(id -u)" -eq 0 ]; }
 
+engine_answers() { docker info >/dev/null 2>&1; }
+
+refuse_if_denied() {
+    case $(docker info 2>&1 || true) in
+    *"permission denied"*)
+        fail "The engine's socket refuses $(id -un); run 'sudo usermod -aG docker $(id -un)', log in again, then run make again."
+        ;;
+    esac
+}
+
 # step TITLE LOG HINT COMMAND…: one line with the elapsed seconds; output goes to the log, its tail is shown on failure.
 step() {
     local title=$1 log=$LOGS/$2 hint=$3 began=$SECONDS ticker='' status

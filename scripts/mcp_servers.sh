@@ -3,6 +3,7 @@
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/npm.sh"
+. "$(dirname "$0")/pip.sh"
 
 readonly SERVERS=$BUILD/mcp-servers
 readonly PROXY=$BUILD/mcp-proxy
@@ -20,26 +21,11 @@ ensure_node() {
     "$ROOT/scripts/node.sh"
 }
 
-python() {
-    if [ -x "$VENV/bin/python" ]; then echo "$VENV/bin/python"; else echo "${PYTHON:-python3}"; fi
-}
-
-# A venv knows its own path, so it is made in place and its stamp is written last.
-install_proxy() {
-    "$(python)" -m venv --clear "$PROXY"
-    "$PROXY/bin/python" -m pip install --disable-pip-version-check "$PROXY_PACKAGE"
-    echo "$PROXY_PACKAGE" >"$PROXY/package"
-}
-
-proxy_is_there() { [ "$(cat "$PROXY/package" 2>/dev/null)" = "$PROXY_PACKAGE" ]; }
-
 main() {
     lock_the_tree
     ensure_node
     ensure_packages "MCP servers" "$SERVERS" "${NPM_PACKAGES[@]}"
-    proxy_is_there || step "installing mcp-proxy" mcp-proxy.log \
-        "Make 'pip download mcp-proxy' work on this machine (index, proxy, certificates), then run this again." \
-        install_proxy
+    ensure_environment "$PROXY" "$PROXY_PACKAGE"
 }
 
 main

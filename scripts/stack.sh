@@ -12,7 +12,6 @@ set -euo pipefail
 readonly SOURCES=scripts/stack
 readonly FETCHED=$BUILD/stack-packages
 readonly OWN_POSTGRES_IMAGE=mcp-code-executor/postgres
-readonly PULL_SECONDS=180
 
 # Chosen once, for this process and for those that prepare one service.
 export PROXY_KIND=${PROXY_KIND:-ours} POSTGRES_KIND=${POSTGRES_KIND:-ours}
@@ -26,13 +25,7 @@ enabled_servers() {
     tr -s ', ' '\n' <<<"$profiles" | sed '/^$/d'
 }
 
-in_engine() { docker image inspect "$1" >/dev/null 2>&1; }
-
-pull() {
-    in_engine "$1" && return
-    say "  looking for $1 in a registry …"
-    timeout "$PULL_SECONDS" docker pull "$1" >"$LOGS/pull-server.log" 2>&1
-}
+ensure_pulled() { in_engine "$1" || pull "$1" pull-server.log; }
 
 # A base that was made here says that no registry answered; then only what is asked for by name is looked for.
 registry_answers() { [ "$(cat "$BUILD/base-image")" != "$BASE_IMAGE" ]; }
@@ -43,7 +36,7 @@ pulled() {
     wanted=$(configured "$1" '')
     [ -n "$wanted" ] || { registry_answers && wanted=${2:-}; } || return 1
     [ -n "$wanted" ] || return 1
-    if ! pull "$wanted"; then
+    if ! ensure_pulled "$wanted"; then
         warn "  $wanted cannot be pulled ($(tail -n 1 "$LOGS/pull-server.log")); our own image takes its place."
         return 1
     fi
@@ -187,7 +180,7 @@ ensure_service() {
     mcp-postgres) ensure_postgres ;;
     mcp-playwright) ensure_browser ;;
     mcp-s3) ensure_s3 ;;
-    mcp-arango) pull "$(configured MCP_ARANGO_IMAGE arangodb:3.12)" || fail "$(tail -n 1 "$LOGS/pull-server.log")" ;;
+    mcp-arango) ensure_pulled "$(configured MCP_ARANGO_IMAGE arangodb:3.12)" || fail "$(tail -n 1 "$LOGS/pull-server.log")" ;;
     *) ensure_servers "$1" ;;
     esac
 }

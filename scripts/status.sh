@@ -29,7 +29,7 @@ END
 
 main() {
     local state
-    docker info >/dev/null 2>&1 || fail "The engine does not answer, so nothing runs; 'make up' starts it."
+    engine_answers || fail "The engine does not answer, so nothing runs; 'make up' starts it."
     state=$(container_state)
     [ -n "$state" ] || fail "The daemon does not run; 'make up' starts it."
     say "$state"

@@ -15,7 +15,7 @@ stage_stress() {
 main() {
     lock_the_tree
     choose_builder
-    docker image inspect "$RUNNER_IMAGE" >/dev/null 2>&1 || fail "There is no runner image yet; run 'make image' first."
+    in_engine "$RUNNER_IMAGE" || fail "There is no runner image yet; run 'make image' first."
     "$ROOT/scripts/base.sh" stress stress-ng
     stage_stress
     ensure_image stress "$RUNNER_IMAGE-stress" "$(cat "$BUILD/base-image-stress")"

@@ -71,3 +71,11 @@ def test_stopping_without_an_engine_says_that_nothing_runs(tree: Tree) -> None:
     ended = tree.run("scripts/down.sh")
     assert ended.returncode == 0
     assert "nothing of ours runs" in ended.stdout
+
+
+def test_a_refused_socket_is_not_taken_for_an_engine_that_does_not_run(tree: Tree) -> None:
+    machine(tree, REFUSES)
+    ended = tree.run("scripts/down.sh")
+    assert ended.returncode == 1
+    assert "usermod -aG docker" in ended.stderr
+    assert "nothing of ours runs" not in ended.stdout
