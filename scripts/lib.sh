@@ -35,6 +35,10 @@ have() { command -v "$1" >/dev/null 2>&1; }
 
 is_root() { [ "$(id -u)" -eq 0 ]; }
 
+# made_here VENV: its commands name the interpreter by its whole path, so one that was moved does not work any more. In
+# the form for long paths that is not in the first line and may be quoted.
+made_here() { grep -qsF -e "!$1/bin/python" -e " $1/bin/python" -e "\"$1/bin/python" "$1/bin/pip"; }
+
 engine_answers() { docker info >/dev/null 2>&1; }
 
 refuse_if_denied() {

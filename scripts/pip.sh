@@ -2,7 +2,7 @@
 # To be sourced after lib.sh: a package of the Python index in a virtual environment of its own below .build.
 
 # environment_is_there DIRECTORY REQUIREMENT
-environment_is_there() { [ "$(cat "$1/package" 2>/dev/null)" = "$2" ]; }
+environment_is_there() { [ "$(cat "$1/package" 2>/dev/null)" = "$2" ] && made_here "$1"; }
 
 # install_environment DIRECTORY REQUIREMENT: a venv knows its own path, so it is made in place and its stamp written last.
 install_environment() {

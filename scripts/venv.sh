@@ -37,8 +37,16 @@ ensure_python() {
 
 inputs() { { cat pyproject.toml "$PINS" && find_python && pwd; } | sha256sum; }
 
+usable_venv() { made_here "$VENV" && recent_enough "$VENV/bin/python"; }
+
+# Removed instead of cleared: what a link leads to belongs to another tree.
+make_venv() {
+    rm -rf "$VENV"
+    "$(find_python)" -m venv "$VENV"
+}
+
 install_project() {
-    recent_enough "$VENV/bin/python" || "$(find_python)" -m venv --clear "$VENV"
+    usable_venv || make_venv
     "$VENV/bin/python" -m pip install --disable-pip-version-check -c "$PINS" -e '.[dev]'
     inputs >"$STAMP"
 }

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 
 from tests.unit.setup.machine import Tree
@@ -22,7 +25,17 @@ esac"""
 def machine(tree: Tree) -> Tree:
     tree.command("python3", PYTHON)
     (tree.path / ".venv" / "bin" / "python").unlink()
+    (tree.path / "pyproject.toml").touch()
+    (tree.path / "orchestrator").mkdir()
+    (tree.path / "orchestrator" / "constraints.txt").touch()
     return tree
+
+
+def as_if_moved_here(environment: Path) -> None:
+    """From a place whose path ends like the new one; what is stamped with its path has another stamp."""
+    pip = environment / "bin" / "pip"
+    pip.write_text(pip.read_text().replace("#!", "#!/mnt"))
+    (environment / ".inputs").unlink(missing_ok=True)
 
 
 def made(tree: Tree) -> list[str]:
@@ -49,3 +62,48 @@ def test_a_package_that_cannot_be_installed_is_tried_again(machine: Tree) -> Non
     machine.command("python3", PYTHON)
     assert machine.run("scripts/synapse.sh").returncode == 0
     assert len(made(machine)) == 2
+
+
+def test_a_package_for_the_tests_is_installed_anew_in_a_tree_that_was_moved(machine: Tree) -> None:
+    assert machine.run("scripts/synapse.sh").returncode == 0
+    as_if_moved_here(machine.path / ".build" / "synapse")
+    assert machine.run("scripts/synapse.sh").returncode == 0
+    assert len(made(machine)) == 2
+
+
+def test_the_project_is_installed_again_only_when_its_requirements_change(machine: Tree) -> None:
+    for requirements in ("", "", "changed"):
+        (machine.path / "pyproject.toml").write_text(requirements)
+        assert machine.run("scripts/venv.sh").returncode == 0
+    assert made(machine) == [str(machine.path / ".venv")]
+    assert len(installed(machine)) == 2
+
+
+def test_a_tree_that_was_moved_gets_a_new_environment(machine: Tree) -> None:
+    assert machine.run("scripts/venv.sh").returncode == 0
+    as_if_moved_here(machine.path / ".venv")
+    (machine.path / ".venv" / "bin" / "tool").touch()
+    assert machine.run("scripts/venv.sh").returncode == 0
+    assert len(made(machine)) == 2
+    assert not (machine.path / ".venv" / "bin" / "tool").exists()
+
+
+@pytest.mark.parametrize("second_line", ["'''exec' {}/bin/python", "'''exec' \"{}/bin/python\""])
+def test_an_environment_at_a_long_path_or_one_with_spaces_is_kept(machine: Tree, second_line: str) -> None:
+    assert machine.run("scripts/venv.sh").returncode == 0
+    environment = machine.path / ".venv"
+    (environment / "bin" / "pip").write_text(f"#!/bin/sh\n{second_line.format(environment)}\n")
+    (environment / ".inputs").unlink()
+    assert machine.run("scripts/venv.sh").returncode == 0
+    assert len(made(machine)) == 1
+
+
+def test_the_environment_of_another_tree_is_not_emptied_through_a_link(machine: Tree) -> None:
+    assert machine.run("scripts/venv.sh").returncode == 0
+    of_another = machine.path / "of-another"
+    (machine.path / ".venv").rename(of_another)
+    as_if_moved_here(of_another)
+    os.symlink(of_another, machine.path / ".venv")
+    assert machine.run("scripts/venv.sh").returncode == 0
+    assert not (machine.path / ".venv").is_symlink()
+    assert (of_another / "bin" / "pip").exists()
