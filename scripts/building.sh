@@ -6,10 +6,10 @@ readonly PULL_SECONDS=180
 
 in_engine() { docker image inspect "$@" >/dev/null 2>&1; }
 
-# pull IMAGE LOG
+# pull IMAGE LOG: in the foreground, otherwise Ctrl-C does not reach it.
 pull() {
     say "  looking for $1 in a registry …"
-    timeout "$PULL_SECONDS" docker pull "$1" >"$LOGS/$2" 2>&1
+    timeout --foreground "$PULL_SECONDS" docker pull "$1" >"$LOGS/$2" 2>&1
 }
 
 engine_platform() {

@@ -22,6 +22,11 @@ cd "$ROOT"
 umask 022
 mkdir -p "$LOGS"
 
+# Many commands catch Ctrl-C and end as if they had failed; without this the script would go on after them.
+readonly INTERRUPTED=130
+end_on_interrupt() { trap 'exit "$INTERRUPTED"' INT; }
+end_on_interrupt
+
 say() { printf '%s\n' "$*"; }
 
 warn() { printf '%s\n' "$*" >&2; }
@@ -51,21 +56,23 @@ refuse_if_denied() {
 
 # step TITLE LOG HINT COMMAND…: one line with the elapsed seconds; output goes to the log, its tail is shown on failure.
 step() {
-    local title=$1 log=$LOGS/$2 hint=$3 began=$SECONDS ticker='' status
+    local title=$1 log=$LOGS/$2 hint=$3 began=$SECONDS ticker='' parent=$BASHPID status
     shift 3
     if [ -t 1 ]; then
-        _tick "$title" &
+        _tick "$title" "$parent" 9>&- &
         ticker=$!
     fi
     set +e
-    # A subshell of its own, so that `set -e` still holds inside the command.
+    # A subshell of its own, so that `set -e` still holds inside the command; it inherits no trap.
     (
         set -e
+        end_on_interrupt
         "$@"
     ) >"$log" 2>&1
     status=$?
     set -e
     [ -z "$ticker" ] || _stop_ticker "$ticker"
+    [ "$status" -ne "$INTERRUPTED" ] || exit "$INTERRUPTED"
     if [ "$status" -ne 0 ]; then
         printf '  %-52s failed after %d s\n' "$title" $((SECONDS - began))
         show_tail "$log"
@@ -74,9 +81,10 @@ step() {
     printf '  %-52s %3d s\n' "$title" $((SECONDS - began))
 }
 
+# _tick TITLE PARENT: ends by itself too, because whoever ends the parent does not know of it.
 _tick() {
     local began=$SECONDS
-    while :; do
+    while kill -0 "$2" 2>/dev/null; do
         printf '  %-52s %3d s …\r' "$1" $((SECONDS - began))
         sleep 1
     done

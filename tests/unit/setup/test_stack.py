@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.setup.machine import PROJECT, Tree
+from tests.unit.setup.machine import CATCHES_INTERRUPT, PROJECT, Tree
 
 SERVERS = tomllib.loads((PROJECT / "scripts" / "stack" / "servers.toml").read_text())["servers"]
 ACCOUNT = {"GEMINI_API_KEY": "key-of-an-account"}
@@ -258,6 +258,16 @@ def test_what_cannot_be_built_is_left_out_with_one_sentence_and_the_rest_goes_on
     assert "What needs mcp-tradingview is left out" in ended.stderr
     assert services(tree) == ["mcp-postgres", "mcp-proxy"]
     assert settings(tree, "daemon", "servers.json")["mcpServers"] == {}
+
+
+@pytest.mark.parametrize("profile", ["arangodb", ""])
+def test_ctrl_c_while_an_image_is_pulled_is_not_taken_for_an_image_that_cannot_be_had(tree: Tree, profile: str) -> None:
+    pulls = f'case "$*" in "image inspect"*) exit 1 ;; "pull "*) {CATCHES_INTERRUPT} ;; esac'
+    prepared(tree, pulls, base="mcp-code-executor/base" if profile else "debian:bookworm-slim")
+    ended = tree.interrupt("scripts/stack.sh", PROFILES=profile, STACK="0" if profile else "1")
+    assert ended.returncode == 130
+    assert ended.stderr == ""
+    assert not (tree.path / ".build" / "stack" / "services").exists()
 
 
 def test_the_stack_can_be_left_out_altogether(tree: Tree) -> None:

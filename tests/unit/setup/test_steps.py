@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+import os
 import re
+import signal
 import tomllib
 
-from tests.unit.setup.machine import PROJECT, Tree
+import pytest
+
+from tests.unit.setup.machine import CATCHES_INTERRUPT, PROJECT, Tree, script, until
 
 
 def test_a_step_is_one_line_with_its_seconds_and_its_output_is_in_the_log(tree: Tree) -> None:
@@ -24,6 +28,50 @@ def test_a_step_made_of_several_commands_fails_at_the_first(tree: Tree) -> None:
     ended = tree.bash("several() { false; echo went on; }; step 'doing it' it.log 'Try again.' several")
     assert ended.returncode == 1
     assert "went on" not in ended.stderr
+
+
+@pytest.mark.parametrize(
+    "script_of",
+    [
+        "tool || echo went on",
+        "step 'doing it' it.log 'Try again.' tool || echo went on",
+        "several() { tool || echo went on >&2; }; step 'doing it' it.log 'Try again.' several",
+        "(step 'doing it' it.log 'Try again.' tool) || echo went on",
+    ],
+)
+def test_ctrl_c_ends_a_script_although_the_command_ends_as_if_it_had_failed(tree: Tree, script_of: str) -> None:
+    tree.command("tool", CATCHES_INTERRUPT)
+    ended = tree.interrupt(*script(script_of))
+    assert ended.returncode == 130
+    log = tree.path / ".build" / "log" / "it.log"
+    assert "went on" not in ended.stdout + (log.read_text() if log.exists() else "")
+    assert "Try again." not in ended.stderr
+
+
+def test_the_seconds_of_a_step_stop_and_the_lock_is_free_when_the_script_is_ended(tree: Tree) -> None:
+    terminal, screen = os.openpty()
+    # What the step runs may live on, with the lock; here it gives that up, to show who else holds it.
+    text = "work() { exec 9>&-; touch started; exec sleep 60; }; lock_the_tree; step 'doing it' it.log '' work"
+    with tree.start(*script(text), stdout=screen) as process:
+        os.close(screen)
+        try:
+            until((tree.path / "started").exists)
+            assert "doing it" in os.read(terminal, 100).decode()
+            process.terminate()
+            process.wait(timeout=10)
+            assert tree.run("flock", "--nonblock", ".build/lock", "true").returncode == 0
+            until(lambda: is_closed(terminal))
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+    os.close(terminal)
+
+
+def is_closed(terminal: int) -> bool:
+    """Nobody is left who could write to it."""
+    try:
+        return not os.read(terminal, 1000)
+    except OSError:
+        return True
 
 
 def test_help_documents_every_target() -> None:
