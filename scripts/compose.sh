@@ -3,25 +3,13 @@
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
-# For the command line on this side only: a key must not reach the daemon, and paths of this machine mean nothing there.
-readonly NOT_FOR_THE_DAEMON='PUBLISH|TEST_[A-Z_]*|KEY|URL|SECRETS_DIR|SERVERS_FILE|DOCKER_HOST|SECCOMP_FILE'
-
+# For their owner only: there are secrets among them.
 write_settings() {
-    local name
-    umask 077
-    {
-        [ ! -f .env ] || grep -E '^CODE_EXECUTOR_' .env || true
-        for name in $(compgen -e CODE_EXECUTOR_ || true); do
-            printf '%s=%s\n' "$name" "${!name}"
-        done
-        variables_of_servers
-    } | { grep -vE "^CODE_EXECUTOR_($NOT_FOR_THE_DAEMON)=" || true; } >"$BUILD/daemon.env"
+    (umask 077 && stack daemon-env "$(servers_file)" >"$BUILD/daemon.env") ||
+        fail "The daemon's settings could not be written; the cause is above."
 }
 
 servers_file() { configured CODE_EXECUTOR_SERVERS_FILE "$STACK_BUILD/daemon/servers.json"; }
-
-# A servers.json names its secrets as ${NAME}; the daemon gets those and no others.
-variables_of_servers() { stack daemon-env "$(servers_file)" || fail "$(servers_file) cannot be used."; }
 
 export_servers_file() {
     local file

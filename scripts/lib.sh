@@ -111,18 +111,19 @@ lock_the_tree() {
     flock -w 900 9 || fail "Another make has held $BUILD/lock for 15 minutes; end it, then run this again."
 }
 
+# in_settings_file NAME: its value in .env, where the last line counts; `export`, quotes and a comment are no part of it.
+in_settings_file() {
+    [ -r .env ] || return 0
+    sed -nE "s/^[[:space:]]*(export[[:space:]]+)?$1[[:space:]]*=[[:space:]]*//p" .env | tail -n 1 |
+        sed -E -e "s/^'([^']*)'[[:space:]]*(#.*)?\$/\1/" -e t -e 's/^"([^"]*)"[[:space:]]*(#.*)?$/\1/' -e t \
+            -e 's/[[:space:]]+#.*//' -e 's/[[:space:]]+$//'
+}
+
 # configured NAME DEFAULT: from the environment, otherwise from .env, otherwise the default.
 configured() {
-    local name=$1 default=$2 line=''
-    if [ -n "${!name:-}" ]; then
-        printf '%s' "${!name}"
-        return
-    fi
-    [ ! -f .env ] || line=$(grep -E "^$name=" .env | tail -n 1 || true)
-    line=${line#*=}
-    line=${line%\"}
-    printf '%s' "${line:+${line#\"}}"
-    [ -n "$line" ] || printf '%s' "$default"
+    local name=$1 default=$2 value
+    value=${!name:-$(in_settings_file "$name")}
+    printf '%s' "${value:-$default}"
 }
 
 secrets_dir() { configured CODE_EXECUTOR_SECRETS_DIR secrets; }

@@ -8,7 +8,7 @@ stack.py packages SERVER                the Debian packages that its image needs
 stack.py write --proxy KIND SERVER…     the settings below .build/stack, and what is missing in secrets/; says which
                                         containers have new settings
 stack.py secrets                        NAME=value of what is in secrets/, for compose
-stack.py daemon-env FILE                NAME='value' of the variables that a servers.json refers to
+stack.py daemon-env FILE                NAME='value' of the daemon's settings, and of what a servers.json refers to
 """
 
 from __future__ import annotations
@@ -30,7 +30,14 @@ HERE = Path(__file__).resolve().parent
 PORT = 9090
 PROXY = "mcp-proxy"
 REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-[^}]*)?\}")
-SETTING = re.compile(r"(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)=(.*)")
+# As python-dotenv, compose and `configured` in scripts/lib.sh read it.
+SETTING = re.compile(
+    r"""(?:export\s+)?([A-Za-z_]\w*)\s*=\s*(?:(['"])(?P<quoted>.*?)\2\s*(?:\#.*)?|(?P<plain>.*?)(?:\s+\#.*)?)"""
+)
+# For the command line on this side only: a key must not reach the daemon, and paths of this machine mean nothing there.
+NOT_FOR_THE_DAEMON = re.compile(
+    r"CODE_EXECUTOR_(PUBLISH|TEST_\w*|KEY|URL|SECRETS_DIR|SERVERS_FILE|DOCKER_HOST|SECCOMP_FILE)"
+)
 SECRET_BYTES = 32
 SECRET_MODE = 0o640
 
@@ -256,11 +263,18 @@ def settings_file(path: Path) -> dict[str, str]:
     if not path.exists():
         return {}
     matches = (SETTING.fullmatch(line.strip()) for line in path.read_text().splitlines())
-    return {match[1]: match[2].strip("\"'") for match in matches if match}
+    return {match[1]: match["quoted"] or match["plain"] or "" for match in matches if match}
 
 
 def given_settings(root: Path) -> dict[str, str]:
     return settings_file(root / ".env") | {name: value for name, value in os.environ.items() if value}
+
+
+def variables_of_daemon(given: Mapping[str, str], servers_file: Path) -> list[str]:
+    """Its own settings, and what servers.json names as ${NAME}; no others."""
+    servers = servers_file.read_text() if servers_file.exists() else ""
+    names = [*(name for name in given if name.startswith("CODE_EXECUTOR_")), *REFERENCE.findall(servers)]
+    return [name for name in names if not NOT_FOR_THE_DAEMON.fullmatch(name)]
 
 
 def usable(stack: Stack, settings: Settings, names: Iterable[str]) -> Iterator[str]:
@@ -302,14 +316,13 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 def run(chosen: argparse.Namespace) -> Iterable[str]:
     stack = Stack.read()
     given = given_settings(chosen.root)
-    secrets_dir = chosen.root / given.get("CODE_EXECUTOR_SECRETS_DIR", "secrets")
+    secrets_dir = chosen.root / (given.get("CODE_EXECUTOR_SECRETS_DIR") or "secrets")
     settings = Settings(given, stack.generated, secrets_dir)
     match chosen.command:
         case "default":
             return stack.default()
         case "daemon-env":
-            text = chosen.file.read_text() if chosen.file.exists() else ""
-            return settings.lines(REFERENCE.findall(text))
+            return settings.lines(variables_of_daemon(given, chosen.file))
         case "secrets":
             return settings.made()
         case "usable":

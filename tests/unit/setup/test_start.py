@@ -5,6 +5,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from dotenv import dotenv_values
 
 from tests.unit.setup.machine import Tree
 
@@ -19,7 +20,9 @@ def test_the_daemon_gets_settings_from_the_file_and_then_from_the_environment(tr
     tree.command("docker")
     (tree.path / ".env").write_text("CODE_EXECUTOR_LOG_LEVEL=debug\nUNRELATED=1\n")
     assert tree.run("scripts/compose.sh", "ps", CODE_EXECUTOR_MAX_RUNNING="3").returncode == 0
-    assert settings_of_daemon(tree) == ["CODE_EXECUTOR_LOG_LEVEL=debug", "CODE_EXECUTOR_MAX_RUNNING=3"]
+    assert settings_of_daemon(tree) == ["CODE_EXECUTOR_LOG_LEVEL='debug'", "CODE_EXECUTOR_MAX_RUNNING='3'"]
+    assert tree.run("scripts/compose.sh", "ps", CODE_EXECUTOR_LOG_LEVEL="error").returncode == 0
+    assert settings_of_daemon(tree) == ["CODE_EXECUTOR_LOG_LEVEL='error'"]
 
 
 def test_a_key_and_paths_of_this_machine_do_not_reach_the_daemon(tree: Tree) -> None:
@@ -114,6 +117,48 @@ def test_a_setting_comes_from_the_environment_before_the_file_before_the_default
     Path(tree.path / ".env").write_text('CODE_EXECUTOR_PUBLISH="file"\n')
     assert tree.bash(ask).stdout == "file"
     assert tree.bash(ask, CODE_EXECUTOR_PUBLISH="environment").stdout == "environment"
+
+
+@pytest.mark.parametrize(
+    ("line", "value"),
+    [
+        ("NAME=plain", "plain"),
+        ("  NAME = with spaces inside  ", "with spaces inside"),
+        ("export NAME=exported", "exported"),
+        ("NAME='single'", "single"),
+        ('NAME="double"', "double"),
+        ("export NAME='both' # of them", "both"),
+        ("NAME=plain # with a comment", "plain"),
+        ('NAME="not # a comment" # a comment', "not # a comment"),
+        ("NAME=not#a#comment", "not#a#comment"),
+        ("""NAME=["a", "b"]""", """["a", "b"]"""),
+        ("NAME='[\"a\"]'", '["a"]'),
+        ("NAME=windows\r", "windows"),
+        ("NAME=first\nOTHER_NAME=other\nNAME=last\n# NAME=off", "last"),
+    ],
+)
+def test_every_part_reads_a_line_of_the_settings_file_alike(tree: Tree, line: str, value: str) -> None:
+    tree.command("docker")
+    file = tree.path / ".env"
+    file.write_text(line.replace("NAME", "CODE_EXECUTOR_X") + "\n")
+    assert dotenv_values(file)["CODE_EXECUTOR_X"] == value, "what the commands read"
+    assert tree.bash("configured CODE_EXECUTOR_X default").stdout == value
+    assert tree.run("scripts/compose.sh", "ps").returncode == 0
+    # The older compose reads it with python-dotenv; the newer one takes what is in single quotes as it is.
+    assert settings_of_daemon(tree)[0] == f"CODE_EXECUTOR_X='{value}'"
+    assert dotenv_values(tree.path / ".build" / "daemon.env")["CODE_EXECUTOR_X"] == value
+
+
+def test_a_setting_that_is_empty_gives_way_to_the_next(tree: Tree) -> None:
+    (tree.path / ".env").write_text("CODE_EXECUTOR_PUBLISH=''\n")
+    assert tree.bash("configured CODE_EXECUTOR_PUBLISH default", CODE_EXECUTOR_PUBLISH="").stdout == "default"
+
+
+def test_a_value_that_cannot_be_handed_to_the_daemon_is_refused_by_its_name(tree: Tree) -> None:
+    tree.command("docker")
+    ended = tree.run("scripts/compose.sh", "ps", CODE_EXECUTOR_MATRIX_TOKEN="it's")
+    assert ended.returncode == 1
+    assert "The value of CODE_EXECUTOR_MATRIX_TOKEN holds a quote" in ended.stderr
 
 
 SERVERS_RUN = """
