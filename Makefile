@@ -14,7 +14,7 @@ help: ## Show this help
 up: engine venv image stack ## Set everything up, start the daemon and its MCP servers, return when it is ready
 	@scripts/up.sh
 
-down: ## Stop everything; keeps data, keys and images
+down: ## Stop everything that was started here; keeps data, keys and images
 	@scripts/down.sh
 
 restart: ## Stop everything and start it again

@@ -2,6 +2,10 @@
 # Removes everything that make made, with the data and the keys. FORCE=1 does not ask.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
+. "$ROOT/scripts/owner.sh"
+
+readonly VOLUMES=("$VOLUME" "${STACK_VOLUMES[@]/#/mcp-code-executor-}")
+LEFT=''
 
 ask() {
     local answer=''
@@ -12,16 +16,42 @@ ask() {
     [ "$answer" = yes ] || fail "Nothing was removed."
 }
 
+leave() {
+    say "$*"
+    LEFT=yes
+}
+
+volumes_that_exist() { docker volume inspect --format '{{.Name}}' "${VOLUMES[@]}" 2>/dev/null | sed '/^$/d' || true; }
+
+# Every clone has the same names for them.
+remove_volumes() {
+    local found
+    if claimed; then
+        docker volume rm --force "${VOLUMES[@]}" >/dev/null
+        return
+    fi
+    found=$(volumes_that_exist | paste -sd ' ')
+    [ -z "$found" ] ||
+        leave "The data stays, because 'make up' was never run in this directory; if no other needs it: docker volume rm $found"
+}
+
 our_images() { docker image ls --format '{{.Repository}}' --filter 'reference=mcp-code-executor/*'; }
 
-remove_from_engine() {
+remove_images() {
     local image
-    engine_answers || { warn "The engine is not running: the images and the volume $VOLUME stay."; return 0; }
-    docker volume rm --force "$VOLUME" "${STACK_VOLUMES[@]/#/mcp-code-executor-}" >/dev/null
     for image in $(our_images); do
         docker image rm --force "$image" >/dev/null 2>&1 || true
     done
     docker image prune --force --filter label=mcp-code-executor.stage >/dev/null
+}
+
+remove_from_engine() {
+    if engine_answers; then
+        remove_volumes
+        remove_images
+    elif have docker; then
+        leave "The engine is not running: the images and the volume $VOLUME stay."
+    fi
 }
 
 our_engine_pid() {
@@ -29,19 +59,23 @@ our_engine_pid() {
     pid=$(cat "$BUILD/dockerd.pid" 2>/dev/null) && kill -0 "$pid" 2>/dev/null && echo "$pid"
 }
 
-remove_files() {
+remove_build() {
     local engine
-    rm -rf secrets "$VENV"
     if engine=$(our_engine_pid); then
-        say "The engine that make started still runs (pid $engine; 'kill $engine' stops it), so its log stays in .build."
+        leave "The engine that make started still runs (pid $engine; 'kill $engine' stops it), so its log stays in .build."
         find "$BUILD" -mindepth 1 -not -name dockerd.pid -not -name dockerd.log -not -path "$LOGS" -delete
     else
         rm -rf "$BUILD"
     fi
 }
 
-ask
-"$ROOT/scripts/down.sh"
-! have docker || remove_from_engine
-remove_files
-say "Everything is removed."
+main() {
+    ask
+    "$ROOT/scripts/down.sh"
+    remove_from_engine
+    rm -rf secrets "$VENV"
+    remove_build
+    if [ -n "$LEFT" ]; then say "Everything else is removed."; else say "Everything is removed."; fi
+}
+
+main

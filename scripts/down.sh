@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# Stops the daemon and its MCP servers and removes every container and network of ours. Data, keys and images stay.
+# Stops the daemon and the MCP servers that were started in this directory, and removes every container and network of
+# theirs. Data, keys and images stay.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
+. "$ROOT/scripts/owner.sh"
 
 # Its own shutdown destroys its sandboxes, so it gets the time that compose.yaml gives it.
 stop_daemon() {
@@ -20,19 +22,26 @@ stop_servers() {
 
 ids() { docker "$1" ls --quiet "${@:2}"; }
 
+# Without an id there never was a sandbox of ours; an empty label would be anybody's.
+ids_of_owner() {
+    local owner
+    owner=$(owner)
+    [ -z "$owner" ] || ids "$@" --filter "label=mcp-code-executor.owner=$owner"
+}
+
 remove_sandboxes() {
     local found
     # One may end by itself between the listing and its removal.
-    found=$(ids container --all --filter label=mcp-code-executor)
+    found=$(ids_of_owner container --all)
     [ -z "$found" ] || xargs docker rm --force --volumes <<<"$found" >/dev/null 2>&1 || true
-    found=$(ids container --all --filter label=mcp-code-executor)
+    found=$(ids_of_owner container --all)
     [ -z "$found" ] || fail "These containers could not be removed: $found"
 }
 
 remove_networks() {
     local found name
     found=$(
-        ids network --filter label=mcp-code-executor=network
+        ids_of_owner network
         for name in "$API_NETWORK" "${STACK_NETWORKS[@]}"; do ids network --filter "name=^$name\$"; done
     )
     [ -z "$found" ] || xargs docker network rm <<<"$found" >/dev/null ||
@@ -40,6 +49,7 @@ remove_networks() {
 }
 
 remove_everything() {
+    remember_owner
     stop_daemon
     stop_servers
     remove_sandboxes
@@ -52,6 +62,7 @@ main() {
         say "The engine is not running, so nothing of ours runs."
         return
     fi
+    refuse_if_started_elsewhere
     step "stopping the daemon, its sandboxes and servers" down.log "The engine's message is above." remove_everything
 }
 

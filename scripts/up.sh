@@ -2,6 +2,7 @@
 # Starts the MCP servers and the daemon, and returns when it is ready. Engine, .venv and images are there already.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
+. "$ROOT/scripts/owner.sh"
 
 readonly READY_SECONDS=90
 
@@ -131,11 +132,13 @@ main() {
     require_readable_roles
     ensure_keys
     require_port
+    claim
     start_servers
     step "starting the daemon" compose.log "The engine's own message is above; 'make doctor' checks the parts." \
         "$ROOT/scripts/compose.sh" up -d orchestrator
     step "waiting until it is ready" ready.log "The cause is in the lines above; 'make doctor' checks the parts." \
         wait_until_ready
+    remember_owner
     say
     say "ready at $(api_url). Try:"
     first_command

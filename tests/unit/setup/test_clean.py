@@ -1,18 +1,40 @@
 from __future__ import annotations
 
+import os
 import re
 
 import pytest
 
 from tests.unit.setup.machine import PROJECT, Tree
 
+OWNER = "0123456789abcdef"
+NO_DAEMON = 'case "$*" in *"inspect "*|"exec "*) exit 1 ;; esac\n'
+
 
 @pytest.fixture
 def used(tree: Tree) -> Tree:
-    tree.command("docker")
+    """Where `make up` was run once."""
+    tree.command("docker", NO_DAEMON)
     (tree.path / "secrets").mkdir()
     (tree.path / ".build").mkdir()
+    (tree.path / ".build" / "owner").write_text(f"{OWNER}\n")
     return tree
+
+
+def sandboxes_of(owner: str, tree: Tree) -> str:
+    """An engine with a sandbox and a network of the owner, beside those of others."""
+    gone = tree.path / "gone"
+    return f"""
+case "$*" in
+"container ls"*"label=mcp-code-executor.owner={owner}") [ -e {gone} ] || echo sandbox1 ;;
+"network ls"*"label=mcp-code-executor.owner={owner}") echo net1 ;;
+"container ls"* | "network ls"*label=*) echo of-others ;;
+"rm "*sandbox1*) touch {gone} ;;
+esac"""
+
+
+def started_in(directory: object) -> str:
+    return f'case "$*" in "container inspect "*) echo "{directory}" ;; esac\n'
 
 
 def removals(tree: Tree) -> list[str]:
@@ -28,8 +50,10 @@ def test_nothing_is_removed_before_the_answer_is_yes(used: Tree) -> None:
 
 
 def test_cleaning_removes_data_keys_images_and_what_was_built(used: Tree) -> None:
-    used.command("docker", 'case "$*" in "image ls "*) printf "mcp-code-executor/%s\\n" base runner ;; esac')
-    assert used.run("scripts/clean.sh", FORCE="1").returncode == 0
+    images = 'case "$*" in "image ls "*) printf "mcp-code-executor/%s\\n" base runner ;; esac'
+    used.command("docker", NO_DAEMON + images)
+    ended = used.run("scripts/clean.sh", FORCE="1")
+    assert ended.stdout.splitlines()[-1] == "Everything is removed."
     assert not [name for name in ("secrets", ".build", ".venv") if (used.path / name).exists()]
     volumes = ("data", "workspace", "memory", "postgres", "s3", "arango", "images")
     assert removals(used) == [
@@ -56,19 +80,59 @@ def test_stopping_keeps_data_keys_and_images(used: Tree) -> None:
     assert not [call for call in used.calls() if call.startswith(("docker volume", "docker image"))]
 
 
-def test_stopping_removes_every_labelled_container_and_network(used: Tree) -> None:
-    used.command(
-        "docker",
-        f"""
-case "$1 $*" in
-*"container ls"*) [ -e {used.path}/gone ] || echo sandbox1 ;;
-*"network ls"*label=*) echo net1 ;;
-"rm "*sandbox1*) touch {used.path}/gone ;;
-esac""",
-    )
+def test_stopping_removes_the_sandboxes_and_the_network_of_this_installation_only(used: Tree) -> None:
+    used.command("docker", NO_DAEMON + sandboxes_of(OWNER, used))
     assert used.run("scripts/down.sh").returncode == 0
     assert "docker rm --force --volumes sandbox1" in used.calls()
     assert "docker network rm net1" in used.calls()
+    assert not [call for call in used.calls() if "of-others" in call]
+
+
+def test_the_daemon_is_asked_for_its_sandboxes_before_it_is_stopped(used: Tree) -> None:
+    (used.path / ".build" / "owner").unlink()
+    used.command("docker", 'case "$1" in exec) echo asked ;; esac\n' + sandboxes_of("asked", used))
+    assert used.run("scripts/down.sh").returncode == 0
+    assert "docker rm --force --volumes sandbox1" in used.calls()
+
+
+def test_where_nothing_was_started_the_sandboxes_of_others_are_left_alone(used: Tree) -> None:
+    (used.path / ".build" / "owner").unlink()
+    used.command("docker", NO_DAEMON + sandboxes_of(OWNER, used))
+    assert used.run("scripts/down.sh").returncode == 0
+    assert not [call for call in used.calls() if call.startswith(("docker rm", "docker network rm"))]
+
+
+def test_sandboxes_that_cannot_be_removed_are_named(used: Tree) -> None:
+    used.command("docker", NO_DAEMON + 'case "$*" in "container ls"*) echo stuck1 ;; esac')
+    ended = used.run("scripts/down.sh")
+    assert ended.returncode == 1
+    assert "could not be removed: stuck1" in ended.stderr
+
+
+@pytest.mark.parametrize("command", ["scripts/down.sh", "scripts/clean.sh"])
+@pytest.mark.parametrize(
+    "docker",
+    [
+        started_in("/srv/other"),
+        'case "$*" in "container inspect "*) echo; exit 1 ;; "ps "*working_dir*) echo /srv/other ;; esac',
+    ],
+    ids=["daemon", "servers without a daemon"],
+)
+def test_what_another_directory_started_is_neither_stopped_nor_removed(used: Tree, command: str, docker: str) -> None:
+    used.command("docker", docker)
+    ended = used.run(command, FORCE="1")
+    assert ended.returncode == 1
+    assert "were started in /srv/other, not here; run 'make down' there" in ended.stderr
+    assert not [call for call in used.calls() if re.search(r" (stop|rm|prune) ", call)]
+    assert (used.path / "secrets").exists()
+
+
+def test_this_directory_by_another_path_is_still_this_directory(used: Tree) -> None:
+    link = used.path / "link"
+    os.symlink(used.path, link)
+    used.command("docker", started_in(link))
+    assert used.run("scripts/down.sh").returncode == 0
+    assert "docker stop --time 30 mcp-code-executor" in used.calls()
 
 
 def test_stopping_ends_the_servers_and_removes_their_networks(used: Tree) -> None:
@@ -84,3 +148,21 @@ esac""",
     assert "docker stop --time 5 p1 q1" in used.calls()
     assert "docker rm --force p1 q1" in used.calls()
     assert "docker network rm backend1" in used.calls()
+
+
+def test_cleaning_leaves_the_data_of_another_clone(used: Tree) -> None:
+    (used.path / ".build" / "owner").unlink()
+    used.command("docker", 'case "$*" in "volume inspect "*) printf "a\\nb\\n"; exit 1 ;; esac\n' + NO_DAEMON)
+    ended = used.run("scripts/clean.sh", FORCE="1")
+    assert ended.returncode == 0
+    assert "if no other needs it: docker volume rm a b" in ended.stdout
+    assert ended.stdout.splitlines()[-1] == "Everything else is removed."
+    assert removals(used) == []
+
+
+def test_cleaning_without_an_engine_says_that_images_and_data_stay(used: Tree) -> None:
+    used.command("docker", "exit 1")
+    ended = used.run("scripts/clean.sh", FORCE="1")
+    assert "the images and the volume mcp-code-executor-data stay" in ended.stdout
+    assert ended.stdout.splitlines()[-1] == "Everything else is removed."
+    assert not (used.path / ".build").exists()

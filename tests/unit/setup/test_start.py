@@ -2,7 +2,11 @@ from __future__ import annotations
 
 import socket
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from dotenv import dotenv_values
@@ -95,6 +99,42 @@ def test_a_daemon_that_ends_at_once_shows_its_last_words(tree: Tree) -> None:
     assert ended.returncode == 1
     assert "The daemon is exited" in ended.stderr
     assert "roles.json: not JSON" in ended.stderr
+
+
+class Ready(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, format: str, *arguments: object) -> None: ...
+
+
+@contextmanager
+def ready_daemon() -> Iterator[str]:
+    with HTTPServer(("127.0.0.1", 0), Ready) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.mark.parametrize(("told", "known"), [("echo 0123", "0123\n"), ("exit 1", "")])
+def test_a_start_remembers_whose_sandboxes_are_to_be_removed_later(tree: Tree, told: str, known: str) -> None:
+    with ready_daemon() as address:
+        tree.command("docker", f'case "$1" in port) echo {address} ;; exec) {told} ;; inspect) echo running ;; esac')
+        ended = tree.run("scripts/up.sh", CODE_EXECUTOR_PUBLISH=address, DOCKER_HOST="unix:///run/d.sock")
+    assert ended.returncode == 0, ended.stderr
+    assert f"ready at http://{address}" in ended.stdout
+    assert (tree.path / ".build" / "owner").read_text() == known
+
+
+def test_what_a_start_that_fails_has_made_is_known_to_be_from_here(tree: Tree) -> None:
+    tree.command("docker", SERVERS_RUN)
+    assert start(tree).returncode == 1
+    assert (tree.path / ".build" / "owner").exists()
 
 
 @pytest.mark.parametrize(
