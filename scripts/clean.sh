@@ -56,7 +56,7 @@ remove_from_engine() {
 
 our_engine_pid() {
     local pid
-    pid=$(cat "$BUILD/dockerd.pid" 2>/dev/null) && kill -0 "$pid" 2>/dev/null && echo "$pid"
+    pid=$(cat "$BUILD/dockerd.pid" 2>/dev/null) && is_dockerd "$pid" && echo "$pid"
 }
 
 remove_build() {
@@ -69,11 +69,22 @@ remove_build() {
     fi
 }
 
+# A directory of the user's own may hold more than our keys.
+remove_keys() {
+    local directory
+    rm -rf secrets
+    directory=$(realpath -m "$(secrets_dir)")
+    [ ! -d "$directory" ] || leave "The keys in $directory stay, because CODE_EXECUTOR_SECRETS_DIR names it; remove them yourself."
+}
+
 main() {
     ask
+    # Not while the question waits for its answer.
+    lock_the_tree
     "$ROOT/scripts/down.sh"
     remove_from_engine
-    rm -rf secrets "$VENV"
+    remove_keys
+    rm -rf "$VENV"
     remove_build
     if [ -n "$LEFT" ]; then say "Everything else is removed."; else say "Everything is removed."; fi
 }

@@ -38,7 +38,7 @@ mount_control_groups() {
 # A package's start script may have started it already, or it is still starting.
 a_dockerd_lives() {
     local pid
-    pid=$(cat /var/run/docker.pid 2>/dev/null) && kill -0 "$pid" 2>/dev/null
+    pid=$(cat /var/run/docker.pid 2>/dev/null) && is_dockerd "$pid"
 }
 
 start_detached() {

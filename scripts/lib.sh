@@ -46,6 +46,9 @@ made_here() { grep -qsF -e "!$1/bin/python" -e " $1/bin/python" -e "\"$1/bin/pyt
 
 engine_answers() { docker info >/dev/null 2>&1; }
 
+# is_dockerd PID: the process that a file names may be long gone, and its number another's.
+is_dockerd() { [ "$(cat "/proc/$1/comm" 2>/dev/null)" = dockerd ]; }
+
 refuse_if_denied() {
     case $(docker info 2>&1 || true) in
     *"permission denied"*)

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import fcntl
 import os
 import re
+import subprocess
 
 import pytest
 
@@ -166,3 +168,43 @@ def test_cleaning_without_an_engine_says_that_images_and_data_stay(used: Tree) -
     assert "the images and the volume mcp-code-executor-data stay" in ended.stdout
     assert ended.stdout.splitlines()[-1] == "Everything else is removed."
     assert not (used.path / ".build").exists()
+
+
+def test_keys_in_a_directory_of_your_own_stay_and_are_named(used: Tree) -> None:
+    keys = used.path / "own" / "keys"
+    keys.mkdir(parents=True)
+    (used.path / ".env").write_text(f"CODE_EXECUTOR_SECRETS_DIR='{keys}' # on another disk\n")
+    ended = used.run("scripts/clean.sh", FORCE="1")
+    assert f"The keys in {keys} stay" in ended.stdout
+    assert ended.stdout.splitlines()[-1] == "Everything else is removed."
+    assert keys.exists()
+
+
+def test_an_engine_that_make_started_is_named_and_keeps_its_log(used: Tree) -> None:
+    used.command("dockerd", "read -r _")
+    with subprocess.Popen([used.commands / "dockerd"], stdin=subprocess.PIPE) as engine:
+        (used.path / ".build" / "dockerd.pid").write_text(f"{engine.pid}\n")
+        ended = used.run("scripts/clean.sh", FORCE="1")
+        engine.communicate(b"\n")
+    assert f"'kill {engine.pid}' stops it" in ended.stdout
+    assert (used.path / ".build" / "dockerd.pid").exists()
+
+
+def test_a_process_that_got_the_number_of_an_ended_engine_is_left_alone(used: Tree) -> None:
+    (used.path / ".build" / "dockerd.pid").write_text(f"{os.getpid()}\n")
+    ended = used.run("scripts/clean.sh", FORCE="1")
+    assert "kill" not in ended.stdout
+    assert not (used.path / ".build").exists()
+
+
+def test_cleaning_waits_until_no_other_make_works_in_the_tree(used: Tree) -> None:
+    with (used.path / ".build" / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with used.start("scripts/clean.sh", FORCE="1") as cleaning:
+            assert cleaning.stdout is not None
+            assert "waiting for another make" in cleaning.stdout.readline()
+            assert (used.path / "secrets").exists()
+            assert removals(used) == []
+            fcntl.flock(lock, fcntl.LOCK_UN)
+            cleaning.communicate(timeout=20)
+    assert not (used.path / "secrets").exists()
