@@ -124,7 +124,8 @@ def _exit_quickly(status: int) -> None:
 def _exit_status_of(code: str) -> int:
     """Of a program that ends in order; otherwise the interpreter has to tell how it ended."""
     module = _become_main(MAIN)
-    compiled = compile(code, MAIN, "exec", flags=PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+    # The byte order mark stays in the file; Python takes it from a file, but not from text.
+    compiled = compile(code.removeprefix("\ufeff"), MAIN, "exec", flags=PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
     try:
         _execute(compiled, module)
     except SystemExit as end:

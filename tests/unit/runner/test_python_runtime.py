@@ -141,6 +141,12 @@ def test_carriage_returns_in_the_code_survive_in_the_file(python: Supervised) ->
     assert ended.output == "2\n"
 
 
+def test_byte_order_mark_is_no_part_of_the_program(python: Supervised) -> None:
+    ended = python.run("\ufeffprint(open(__file__, 'rb').read(3).hex())\nraise ValueError('line two')")
+    assert ended.output == "efbbbf\n"
+    assert f'{python.workspace}/main.py", line 2, in <module>\n    raise ValueError' in ended.errors
+
+
 def test_binary_output_passes_unchanged(python: Supervised) -> None:
     ended = python.run("import sys\nsys.stdout.buffer.write(bytes(range(256)))")
     assert ended.stdout == bytes(range(256))
