@@ -17,6 +17,7 @@ MAIN = os.path.join(os.getcwd(), "main.py")
 _CONTROL_FD = 3
 _READY_FD = 4
 _CO_COROUTINE = 0x80
+_NO_LOCKS = "A sandbox has no shared memory for process pools and multiprocessing locks: use threads or subprocess."
 _PRELOAD = b"L"
 # What calling tools and awaiting need, in steps of some milliseconds each.
 _PRELOADED = (
@@ -80,12 +81,20 @@ def _print_at_once(display: Callable[[], None]) -> None:
         stderr.write(text)
 
 
+def _explain(error: BaseException, trace: TracebackType | None) -> None:
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is not None and trace.tb_frame.f_code.co_filename.endswith("/multiprocessing/synchronize.py"):
+        error.add_note(_NO_LOCKS)
+
+
 def _show_only_frames_from(path: str) -> None:
     """The frames above the program's own are ours, or asyncio's when it awaits at the top level."""
 
     def show(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         while trace is not None and trace.tb_frame.f_code.co_filename != path:
             trace = trace.tb_next
+        _explain(error, trace)
         _print_at_once(lambda: sys.__excepthook__(kind, error.with_traceback(trace), trace))
 
     sys.excepthook = show

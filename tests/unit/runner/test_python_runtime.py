@@ -71,6 +71,30 @@ def test_chain_and_notes_of_an_error_are_shown(python: Supervised) -> None:
     assert "program.py" not in errors
 
 
+@pytest.mark.parametrize(
+    "statement",
+    ["multiprocessing.Lock()", "multiprocessing.Pool(2)", "concurrent.futures.ProcessPoolExecutor(2).submit(print)"],
+)
+def test_missing_locks_between_processes_are_explained(python: Supervised, statement: str) -> None:
+    code = f"""
+        import concurrent.futures, multiprocessing.synchronize
+        # There is no such directory, as in a sandbox there is no /dev/shm.
+        multiprocessing.synchronize.SemLock._make_name = staticmethod(lambda: "/absent/name")
+        {statement}
+    """
+    ended = python.run(dedent(code))
+    assert ended.errors.splitlines()[-2].startswith("OSError: ")
+    assert ended.errors.splitlines()[-1] == (
+        "A sandbox has no shared memory for process pools and multiprocessing locks: use threads or subprocess."
+    )
+
+
+def test_other_errors_are_not_explained(python: Supervised) -> None:
+    assert python.run("import multiprocessing\nmultiprocessing.get_context('none')").errors.endswith(
+        "ValueError: cannot find context for 'none'\n"
+    )
+
+
 def test_syntax_error_shows_line_and_caret_without_traceback(python: Supervised) -> None:
     ended = python.run("x = 1\nif x\n    pass\n")
     assert ended.errors == (
