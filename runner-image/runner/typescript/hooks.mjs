@@ -76,9 +76,16 @@ function installHooks() {
   });
 }
 
+/** All modules share them; only the program is expected to ask for `require.main`. */
+function commonJsGlobals() {
+  const require = createRequire(mainPath);
+  const module = { exports: {}, filename: mainPath };
+  Object.assign(require, { main: module });
+  return { require, module, exports: module.exports, __filename: mainPath, __dirname: dirname(mainPath) };
+}
+
 function defineCommonJsGlobals() {
-  const globals = { require: createRequire(mainPath), __filename: mainPath, __dirname: dirname(mainPath) };
-  for (const [name, value] of Object.entries(globals)) {
+  for (const [name, value] of Object.entries(commonJsGlobals())) {
     Object.defineProperty(globalThis, name, { value, writable: true, configurable: true });
   }
 }

@@ -53,6 +53,30 @@ def test_imports_of_every_form_work(typescript: Supervised) -> None:
     assert ended.output == "6 7 6 2\ntrue 6 1\ntrue function true\n"
 
 
+def test_idioms_of_commonjs_work(typescript: Supervised) -> None:
+    code = (
+        "function main(): void { console.log('main', module.filename === __filename); }\n"
+        "exports.one = 1;\n"
+        "console.log(module.exports.one);\n"
+        "module.exports = { main };\n"
+        "if (require.main === module) main();\n"
+    )
+    ended = typescript.run(code)
+    assert (ended.output, ended.errors) == ("1\nmain true\n", "")
+
+
+def test_commonjs_files_have_a_module_of_their_own(typescript: Supervised) -> None:
+    typescript.prepare({"classic.cjs": "exports.isMain = require.main === module; exports.own = module.filename;"})
+    ended = typescript.run("console.log(require('./classic.cjs'), module.exports, exports);")
+    own = f"{{ isMain: false, own: '{typescript.workspace}/classic.cjs' }}"
+    assert " ".join(ended.output.split()) == f"{own} {{}} {{}}"
+
+
+def test_names_of_commonjs_may_be_the_programs_own(typescript: Supervised) -> None:
+    code = "const module = 1, exports = 2, require = 3;\nconsole.log(module + exports + require);"
+    assert typescript.run(code).output == "6\n"
+
+
 def test_existing_javascript_is_preferred_to_typescript(typescript: Supervised) -> None:
     typescript.prepare({"both.js": "export default 'js'", "both.ts": "export default 'ts'"})
     assert typescript.run("import both from './both.js'; console.log(both)").output == "js\n"
