@@ -27,9 +27,8 @@ class Directory:
     def tools(self, server: str | None) -> list[str]:
         if server is None:
             return _Names(f"{each}/{tool}" for each in self._entries for tool in self.tools(each))
-        by_name = {entry["name"]: entry for entry in self._entries.values()}
-        entry = self._entries.get(server) or by_name.get(server)
-        if entry is None:
+        entry = self._entry(server)
+        if not entry:
             raise ValueError(f"There is no server '{server}'; there are: {', '.join(self._entries)}")
         return _Names(entry["tools"])
 
@@ -42,13 +41,19 @@ class Directory:
         return found
 
     def info(self, server: str, tool: str) -> dict[str, Any]:
-        tools = self._entries.get(server, {}).get("tools", {})
+        tools = self._entry(server).get("tools", {})
         about = {"server": self._server_name(server), "tool": tools.get(tool, tool)}
         found: dict[str, Any] = now_or_pending(lambda: ask("/info", json.dumps(about), **about), "tool_info")
         return found
 
+    def _entry(self, server: str) -> Mapping[str, Any]:
+        """By its identifier or by its name outside; empty if there is none."""
+        by_name = {entry["name"]: entry for entry in self._entries.values()}
+        return self._entries.get(server) or by_name.get(server) or {}
+
     def _server_name(self, server: str) -> str:
-        return str(self._entries.get(server, {}).get("name", server))
+        # One that is not known is left to the gateway, which says why.
+        return str(self._entry(server).get("name", server))
 
 
 def _tools_of(found: Any) -> Any:

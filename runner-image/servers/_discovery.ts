@@ -21,7 +21,7 @@ export class Directory {
 
   tools(server?: string): string[] {
     if (server === undefined) return this.servers().flatMap((each) => this.tools(each).map((tool) => `${each}/${tool}`));
-    const entry = this.entries.get(server) ?? [...this.entries.values()].find(({ name }) => name === server);
+    const entry = this.entry(server);
     if (!entry) throw new Error(`There is no server '${server}'; there are: ${this.servers().join(', ')}`);
     return Object.keys(entry.tools);
   }
@@ -37,12 +37,18 @@ export class Directory {
     return (await ask('/info', JSON.stringify(about), about)) as ToolSummary;
   }
 
+  /** By its identifier or by its name outside. */
+  private entry(server: string): Entry | undefined {
+    return this.entries.get(server) ?? [...this.entries.values()].find(({ name }) => name === server);
+  }
+
   private serverName(server: string): string {
-    return this.entries.get(server)?.name ?? server;
+    // One that is not known is left to the gateway, which says why.
+    return this.entry(server)?.name ?? server;
   }
 
   private toolName(server: string, tool: string): string {
-    const tools = this.entries.get(server)?.tools ?? {};
+    const tools = this.entry(server)?.tools ?? {};
     return (Object.hasOwn(tools, tool) && tools[tool]) || tool;
   }
 }

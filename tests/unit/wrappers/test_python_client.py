@@ -341,6 +341,20 @@ def test_discovery_works_with_and_without_await(workspace: Workspace, gateway: G
     ]
 
 
+@pytest.mark.parametrize("server", ["file_system", "file-system"])
+@pytest.mark.parametrize("tool", ["read_file", "read.file"])
+def test_tool_is_described_by_either_of_its_names(
+    server: str, tool: str, workspace: Workspace, gateway: Gateway
+) -> None:
+    run(workspace, gateway, f"from servers.discovery import tool_info\ntool_info('{server}', '{tool}')")
+    assert [request.body for request in gateway.requests] == [{"server": "file-system", "tool": "read.file"}]
+
+
+def test_unknown_names_are_left_to_the_gateway(workspace: Workspace, gateway: Gateway) -> None:
+    run(workspace, gateway, "from servers.discovery import tool_info\ntool_info('absent', 'some')")
+    assert [request.body for request in gateway.requests] == [{"server": "absent", "tool": "some"}]
+
+
 def test_program_without_a_gateway_is_told_so(workspace: Workspace, gateway: Gateway) -> None:
     program = f"{IMPORT}import os\ndel os.environ['CODE_EXECUTOR_GATEWAY']\nread_file(path='x')"
     workspace.add_tools(READ)

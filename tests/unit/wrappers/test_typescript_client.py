@@ -243,6 +243,28 @@ def test_dynamic_import_and_discovery_work_as_documented(workspace: Workspace, g
     assert (info.path, info.body) == ("/info", {"server": "file-system", "tool": "read.file"})
 
 
+@pytest.mark.parametrize("server", ["file_system", "file-system"])
+@pytest.mark.parametrize("tool", ["read_file", "read.file"])
+def test_tool_is_described_by_either_of_its_names(
+    server: str, tool: str, workspace: Workspace, gateway: Gateway
+) -> None:
+    program = f"""
+        const {{ toolInfo }} = await import('/workspace/servers/discovery.js');
+        await toolInfo('{server}', '{tool}');
+    """
+    run(workspace, gateway, program)
+    assert [request.body for request in gateway.requests] == [{"server": "file-system", "tool": "read.file"}]
+
+
+def test_unknown_names_are_left_to_the_gateway(workspace: Workspace, gateway: Gateway) -> None:
+    program = """
+        const { toolInfo } = await import('/workspace/servers/discovery.js');
+        await toolInfo('absent', 'constructor');
+    """
+    run(workspace, gateway, program)
+    assert [request.body for request in gateway.requests] == [{"server": "absent", "tool": "constructor"}]
+
+
 def test_hostile_names_arrive_at_the_gateway_unchanged(workspace: Workspace, gateway: Gateway) -> None:
     name = "*/ \" ' ` ${x} \\ \n \u2028 __proto__"
     tool = Tool("s", name, input_schema={"properties": {"__proto__": {"type": "string"}, "constructor": {}}})
