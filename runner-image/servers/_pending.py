@@ -2,27 +2,84 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import operator
 import os
 import sys
 from collections.abc import Callable, Generator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
+from queue import SimpleQueue
+from threading import Semaphore, Thread
 from typing import Any
+
+_Call = Callable[[], Any]
 
 # More at once wait here, not in the gateway.
 _MAX_THREADS = 64
 
-_threads = ThreadPoolExecutor(_MAX_THREADS, thread_name_prefix="tool")
+
+class _Threads:
+    """Daemons, so that a call on which the program gave up does not keep the program from ending."""
+
+    def __init__(self) -> None:
+        self._calls: SimpleQueue[tuple[Future[Any], _Call]] = SimpleQueue()
+        self._idle = Semaphore(0)
+        self._count = 0
+
+    def submit(self, call: _Call) -> Future[Any]:
+        future: Future[Any] = Future()
+        self._calls.put((future, call))
+        if self._count < _MAX_THREADS and not self._idle.acquire(blocking=False):
+            Thread(target=self._work, name="tool", daemon=True).start()
+            self._count += 1
+        return future
+
+    def _work(self) -> None:
+        while True:
+            _carry_out(*self._calls.get())
+            self._idle.release()
+
+
+def _carry_out(future: Future[Any], call: _Call) -> None:
+    if not future.set_running_or_notify_cancel():
+        return
+    try:
+        future.set_result(call())
+    except BaseException as error:
+        future.set_exception(error)
+        del future  # otherwise it would live as long as the trace of its own error, which holds this frame
+
+
+_threads = _Threads()
+# Of calls whose values nobody has wanted yet, with their labels; they end before the program does.
+_unused: dict[Future[Any], str] = {}
 
 
 def _start_anew() -> None:
     global _threads  # noqa: PLW0603
-    _threads = ThreadPoolExecutor(_MAX_THREADS, thread_name_prefix="tool")
+    _threads = _Threads()
+    _unused.clear()
 
 
-# A forked child has none of its parent's threads, but the pool would go on counting on them.
+# A forked child has none of its parent's threads, so nothing would ever come of the calls that they carry out.
 os.register_at_fork(after_in_child=_start_anew)
+
+
+def _finish(future: Future[Any]) -> None:
+    label = _unused.pop(future, None)
+    error = future.exception() if label is not None else None
+    if error is not None:
+        print(f"{label} failed, and its result was not used: {error}", file=sys.stderr)  # noqa: T201
+
+
+def _finish_all() -> None:
+    for future in tuple(_unused):
+        _finish(future)
+
+
+# Later is too late: the interpreter that takes itself apart lets no thread of ours go on.
+atexit.register(_finish_all)
 
 
 class Pending:
@@ -31,22 +88,21 @@ class Pending:
     It is also a coroutine, so that asyncio makes a task of it wherever it would of one.
     """
 
-    __slots__ = ("__weakref__", "_future", "_is_used", "_label", "_steps")
+    __slots__ = ("__weakref__", "_future", "_steps")
 
-    def __init__(self, call: Callable[[], Any], label: str) -> None:
-        self._is_used = False
-        self._label = label
+    def __init__(self, call: _Call, label: str) -> None:
         self._steps: Generator[Any, None, Any] | None = None
-        self._future: Future[Any] = _threads.submit(call)
+        self._future = _threads.submit(call)
+        _unused[self._future] = label
 
     def result(self) -> Any:
-        self._is_used = True
+        self.close()
         return self._future.result()
 
     def __await__(self) -> Generator[Any, None, Any]:
         import asyncio
 
-        self._is_used = True
+        self.close()
         return asyncio.wrap_future(self._future).__await__()
 
     def send(self, value: Any) -> Any:
@@ -58,7 +114,8 @@ class Pending:
         return self._steps.throw(*error)
 
     def close(self) -> None:
-        self._is_used = True
+        """The end of the call is its user's concern now."""
+        _unused.pop(self._future, None)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.result(), name)
@@ -68,11 +125,7 @@ class Pending:
 
     def __del__(self) -> None:
         """Nobody wants the value: as a plain statement, the call has to end before the next one begins."""
-        if self._is_used:
-            return
-        error = self._future.exception()
-        if error is not None:
-            print(f"{self._label} failed, and its result was not used: {error}", file=sys.stderr)  # noqa: T201
+        _finish(self._future)
 
 
 def _forward(use: Callable[..., Any]) -> Callable[..., Any]:

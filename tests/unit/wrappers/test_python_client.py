@@ -300,6 +300,84 @@ def test_statements_inside_an_event_loop_keep_their_order(workspace: Workspace, 
     assert finished == [str(n) for n in range(20)]
 
 
+@pytest.mark.parametrize("ending", ["", "raise ValueError('broken')"])
+def test_call_that_the_program_gave_up_does_not_keep_it_alive(
+    ending: str, workspace: Workspace, gateway: Gateway
+) -> None:
+    program_ended = threading.Event()
+
+    def answer_too_late(request: Request) -> Any:
+        assert program_ended.wait(60)
+        return text("too late")
+
+    gateway.answer = answer_too_late
+    workspace.add_tools(READ)
+    program = f"""{IMPORT}
+async def main():
+    try:
+        await asyncio.wait_for(read_file(path="x"), 0.1)
+    except TimeoutError:
+        print("gave up")
+
+asyncio.run(main())
+{ending}
+"""
+    completed = workspace.run_python(program, gateway.environment)
+    program_ended.set()
+    assert completed.stdout == "gave up\n"
+    assert ("ValueError: broken" in completed.stderr) is bool(ending)
+
+
+@pytest.mark.parametrize("ending", ["", "raise ValueError('broken')"])
+def test_call_that_nobody_awaited_ends_before_the_program(ending: str, workspace: Workspace, gateway: Gateway) -> None:
+    answered: list[str] = []
+
+    def answer_slowly(request: Request) -> Any:
+        together.wait()
+        answered.append(request.body["arguments"]["path"])
+        return text("ok")
+
+    together = threading.Barrier(3, timeout=30)
+    gateway.answer = answer_slowly
+    workspace.add_tools(READ)
+    program = f"""{IMPORT}
+kept = []
+async def main():
+    kept.extend([read_file(path=str(n)) for n in range(3)])
+
+asyncio.run(main())
+{ending}
+"""
+    completed = workspace.run_python(program, gateway.environment)
+    assert sorted(answered) == ["0", "1", "2"]
+    assert "Exception ignored" not in completed.stderr
+
+
+def test_forked_child_does_not_wait_for_calls_of_its_parent(workspace: Workspace, gateway: Gateway) -> None:
+    child_ended = threading.Event()
+
+    def answer(request: Request) -> Any:
+        if request.body["arguments"]["path"] == "child ended":
+            child_ended.set()
+        assert child_ended.wait(60)
+        return text("ok")
+
+    gateway.answer = answer
+    program = f"""{IMPORT}
+import os
+kept = []
+async def main():
+    kept.append(read_file(path="before"))
+
+asyncio.run(main())
+if child := os.fork():
+    assert os.waitpid(child, 0)[1] == 0
+    read_file(path="child ended")
+    print(*kept)
+"""
+    assert run(workspace, gateway, program) == "ok\n"
+
+
 def test_failure_that_nobody_asked_for_is_told(workspace: Workspace, gateway: Gateway) -> None:
     gateway.answers((403, {"code": "tool_denied", "message": "The role may not."}))
     workspace.add_tools(READ)
