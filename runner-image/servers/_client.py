@@ -34,7 +34,7 @@ class Tool:
         given = self._checked(arguments, named)
         names = ", ".join(f"{json.dumps(key)}: {json.dumps(name)}" for key, name in self._about.items())
         body = f'{{{names}, "arguments": {given}}}'
-        return now_or_pending(lambda: self._result(body), "/".join(self._about.values()))
+        return now_or_pending(lambda: self._result(body))
 
     def _checked(self, arguments: Any, named: Mapping[str, Any]) -> str:
         if arguments is not None and not isinstance(arguments, dict):
@@ -60,12 +60,12 @@ class Tool:
         return _unwrap(result)
 
 
-def now_or_pending(call: Callable[[], Any], label: str) -> Any:
+def now_or_pending(call: Callable[[], Any]) -> Any:
     if not _is_in_event_loop():
         return call()
     from ._pending import Pending
 
-    return Pending(call, label)
+    return Pending(call)
 
 
 def _is_in_event_loop() -> bool:

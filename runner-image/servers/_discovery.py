@@ -37,13 +37,13 @@ class Directory:
         if "server" in given:
             given["server"] = self._server_name(given["server"])
         body = json.dumps({"query": query, **given})
-        found: list[dict[str, Any]] = now_or_pending(lambda: _tools_of(ask("/search", body)), "search_tools")
+        found: list[dict[str, Any]] = now_or_pending(lambda: _tools_of(ask("/search", body)))
         return found
 
     def info(self, server: str, tool: str) -> dict[str, Any]:
         tools = self._entry(server).get("tools", {})
         about = {"server": self._server_name(server), "tool": tools.get(tool, tool)}
-        found: dict[str, Any] = now_or_pending(lambda: ask("/info", json.dumps(about), **about), "tool_info")
+        found: dict[str, Any] = now_or_pending(lambda: ask("/info", json.dumps(about), **about))
         return found
 
     def _entry(self, server: str) -> Mapping[str, Any]:

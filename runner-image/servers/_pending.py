@@ -11,12 +11,17 @@ from collections.abc import Callable, Generator
 from concurrent.futures import Future
 from queue import SimpleQueue
 from threading import Semaphore, Thread
+from traceback import FrameSummary, StackSummary, TracebackException
 from typing import Any
 
 _Call = Callable[[], Any]
+# File, line and function: a frame would keep the variables of the program.
+_Place = tuple[str, int, str]
 
 # More at once wait here, not in the gateway.
 _MAX_THREADS = 64
+_LIBRARY = f"{os.path.dirname(__file__)}/"
+_ADVICE = "The call was not awaited, so nothing could catch its failure: in async code, await each call."
 
 
 class _Threads:
@@ -52,25 +57,44 @@ def _carry_out(future: Future[Any], call: _Call) -> None:
 
 
 _threads = _Threads()
-# Of calls whose values nobody has wanted yet, with their labels; they end before the program does.
-_unused: dict[Future[Any], str] = {}
+# Of calls whose values nobody has wanted yet, with their places in the program; they end before it does.
+_unused: dict[Future[Any], _Place] = {}
+# The program exits with it if all else went well: 1 once a failure was told that the program cannot have seen.
+exit_status = 0
 
 
 def _start_anew() -> None:
-    global _threads  # noqa: PLW0603
+    global _threads, exit_status  # noqa: PLW0603
     _threads = _Threads()
     _unused.clear()
+    exit_status = 0
 
 
 # A forked child has none of its parent's threads, so nothing would ever come of the calls that they carry out.
 os.register_at_fork(after_in_child=_start_anew)
 
 
+def _place_in_program() -> _Place:
+    frame = sys._getframe()
+    while frame.f_code.co_filename.startswith(_LIBRARY) and frame.f_back is not None:
+        frame = frame.f_back
+    return frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name
+
+
 def _finish(future: Future[Any]) -> None:
-    label = _unused.pop(future, None)
-    error = future.exception() if label is not None else None
-    if error is not None:
-        print(f"{label} failed, and its result was not used: {error}", file=sys.stderr)  # noqa: T201
+    place = _unused.pop(future, None)
+    error = future.exception() if place is not None else None
+    if place is not None and error is not None:
+        _tell(error, place)
+
+
+def _tell(error: BaseException, place: _Place) -> None:
+    global exit_status  # noqa: PLW0603
+    exit_status = 1
+    error.add_note(_ADVICE)
+    trace = TracebackException(type(error), error, None)
+    trace.stack = StackSummary.from_list([FrameSummary(*place)])
+    print("".join(trace.format()), end="", file=sys.stderr)  # noqa: T201
 
 
 def _finish_all() -> None:
@@ -90,10 +114,10 @@ class Pending:
 
     __slots__ = ("__weakref__", "_future", "_steps")
 
-    def __init__(self, call: _Call, label: str) -> None:
+    def __init__(self, call: _Call) -> None:
         self._steps: Generator[Any, None, Any] | None = None
         self._future = _threads.submit(call)
-        _unused[self._future] = label
+        _unused[self._future] = _place_in_program()
 
     def result(self) -> Any:
         self.close()
@@ -120,6 +144,11 @@ class Pending:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.result(), name)
 
+    def __repr__(self) -> str:
+        """Does not raise: asyncio looks at results in this way too, and nobody would see the failure."""
+        error = self._future.exception()
+        return repr(self.result()) if error is None else repr(error)
+
     # Tasks are kept in sets before they have a result.
     __hash__ = object.__hash__
 
@@ -137,7 +166,7 @@ def _reflected(use: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _behave_like_the_value() -> None:
-    for use in (len, iter, str, repr, bool, int, float, complex, bytes, format, reversed, abs, round):
+    for use in (len, iter, str, bool, int, float, complex, bytes, format, reversed, abs, round):
         setattr(Pending, f"__{use.__name__}__", _forward(use))
     for name in "getitem setitem delitem contains eq ne lt le gt ge index neg pos invert".split():  # noqa: SIM905
         setattr(Pending, f"__{name}__", _forward(getattr(operator, name)))

@@ -17,7 +17,7 @@ def emit_image(picture: bytes | bytearray | memoryview | Image) -> Any:
     if not isinstance(data, (bytes, bytearray, memoryview)):
         raise TypeError(f"emit_image takes bytes or an Image, not {type(picture).__name__}")
     body = f'{{"data": "{b64encode(data).decode()}"}}'
-    return now_or_pending(lambda: _shown(body), "emit_image")
+    return now_or_pending(lambda: _shown(body))
 
 
 def _shown(body: str) -> None:

@@ -120,13 +120,15 @@ def _exit_quickly(status: int) -> None:
     if threading := sys.modules.get("threading"):
         threading._shutdown()
     atexit._run_exitfuncs()
+    pending = sys.modules.get("servers._pending")
     _forget_modules_of(os.path.dirname(MAIN))
     gc.collect()  # now what the program's modules held is finalized
+    status = status or getattr(pending, "exit_status", 0)
     try:
         sys.stdout.flush()
         sys.stderr.flush()
     except Exception:
-        return  # the ordinary exit, which now follows, tells
+        sys.exit(status)  # the ordinary exit, which now follows, tells
     os._exit(status)
 
 

@@ -384,7 +384,11 @@ def test_failure_that_nobody_asked_for_is_told(workspace: Workspace, gateway: Ga
     program = f"{IMPORT}async def main():\n    read_file(path='x')\n\nasyncio.run(main())\n"
     completed = workspace.run_python(program, gateway.environment)
     assert completed.stderr == (
-        "file-system/read.file failed, and its result was not used: file-system/read.file: The role may not.\n"
+        "Traceback (most recent call last):\n"
+        f'  File "{workspace.path}/main.py", line 4, in main\n'
+        "    read_file(path='x')\n"
+        "servers.errors.ToolDenied: file-system/read.file: The role may not.\n"
+        "The call was not awaited, so nothing could catch its failure: in async code, await each call.\n"
     )
 
 
