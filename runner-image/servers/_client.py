@@ -37,11 +37,11 @@ class Tool:
         return now_or_pending(lambda: self._result(body))
 
     def _checked(self, arguments: Any, named: Mapping[str, Any]) -> str:
+        arguments, named = _settled(arguments), _settled(named)
         if arguments is not None and not isinstance(arguments, dict):
             raise self._invalid("the arguments must be keywords or one dict")
         spelled = {self._aliases.get(name, name): value for name, value in named.items()}
-        settled = {name: _settled(value) for name, value in {**(arguments or {}), **spelled}.items()}
-        given = without_absent(self._rule, settled)
+        given = without_absent(self._rule, {**(arguments or {}), **spelled})
         if found := problems(self._rule, given):
             raise self._invalid("; ".join(found))
         try:
@@ -75,7 +75,10 @@ def _is_in_event_loop() -> bool:
 
 def _settled(value: Any) -> Any:
     pending = sys.modules.get(f"{__package__}._pending")
-    return value.result() if pending and isinstance(value, pending.Pending) else value
+    try:
+        return pending.settled(value) if pending else value
+    except RecursionError:
+        return value  # it contains itself, which is told when it is written as JSON
 
 
 def ask(path: str, body: str, server: str = "", tool: str = "") -> Any:

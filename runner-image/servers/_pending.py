@@ -7,8 +7,9 @@ import json
 import operator
 import os
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future
+from copy import copy
 from queue import SimpleQueue
 from threading import Semaphore, Thread
 from traceback import FrameSummary, StackSummary, TracebackException
@@ -83,8 +84,7 @@ def _place_in_program() -> _Place:
 
 def _finish(future: Future[Any]) -> None:
     place = _unused.pop(future, None)
-    error = future.exception() if place is not None else None
-    if place is not None and error is not None:
+    if place is not None and (error := future.exception()) is not None:
         _tell(error, place)
 
 
@@ -157,6 +157,15 @@ class Pending:
         _finish(self._future)
 
 
+def settled(value: Any) -> Any:
+    """The value with the results of the calls in it."""
+    if isinstance(value, Pending):
+        return value.result()
+    if isinstance(value, dict):
+        return {key: settled(item) for key, item in value.items()}
+    return [settled(item) for item in value] if isinstance(value, list | tuple) else value
+
+
 def _forward(use: Callable[..., Any]) -> Callable[..., Any]:
     return lambda self, *others: use(self.result(), *others)
 
@@ -177,12 +186,18 @@ def _behave_like_the_value() -> None:
 
 
 def _be_written_as_json() -> None:
-    refuse = json.JSONEncoder.default
+    write = json.JSONEncoder.iterencode
 
-    def default(encoder: json.JSONEncoder, value: Any) -> Any:
-        return value.result() if isinstance(value, Pending) else refuse(encoder, value)
+    def settle_and_write(encoder: Any, value: Any, _one_shot: bool = False) -> Iterator[str]:
+        def default(each: Any) -> Any:
+            return each.result() if isinstance(each, Pending) else encoder.default(each)
 
-    json.JSONEncoder.default = default  # type: ignore[method-assign, assignment]
+        # The program's own default comes second: `default=str`, for example, would take every object.
+        settling = copy(encoder)
+        settling.default = default
+        return write(settling, value, _one_shot)
+
+    json.JSONEncoder.iterencode = settle_and_write  # type: ignore[assignment, method-assign]
 
 
 _behave_like_the_value()

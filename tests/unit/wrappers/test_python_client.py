@@ -279,11 +279,83 @@ def test_plain_style_works_inside_an_event_loop(workspace: Workspace, gateway: G
     assert run_in_event_loop(workspace, gateway, body) == "[1, 2]\n"
 
 
+@pytest.mark.parametrize(
+    "encoder",
+    [
+        "",
+        "default=str",
+        "default=str, indent=1",
+        "cls=Hasty",
+        "cls=Hasty, sort_keys=True",
+    ],
+)
+def test_result_is_written_as_json_whatever_the_encoder(encoder: str, workspace: Workspace, gateway: Gateway) -> None:
+    gateway.answers(text('{"n": [2]}'))
+    program = f"""{IMPORT}
+import io
+class Hasty(json.JSONEncoder):
+    def default(self, value):
+        return str(value)
+
+async def main():
+    file = io.StringIO()
+    json.dump([read_file(path="x")], file, {encoder})
+    text = json.dumps([read_file(path="x")], {encoder})
+    assert file.getvalue() == text
+    print(json.loads(text))
+
+asyncio.run(main())
+"""
+    assert run(workspace, gateway, program) == "[{'n': [2]}]\n"
+
+
+def test_encoder_that_was_made_before_the_first_call_writes_results_too(workspace: Workspace, gateway: Gateway) -> None:
+    body = """
+        encoder = json.JSONEncoder(default=lambda value: f"a {type(value).__name__}")
+        print(encoder.encode([read_file(path="x"), {1}]))
+    """
+    assert run_in_event_loop(workspace, gateway, body) == '["ok", "a set"]\n'
+
+
 def test_result_can_be_an_argument_without_await(workspace: Workspace, gateway: Gateway) -> None:
     gateway.answers(text("from the first"), text("done"))
     body = "print(await read_file(path=read_file(path='x')))"
     assert run_in_event_loop(workspace, gateway, body) == "done\n"
     assert gateway.arguments == [{"path": "x"}, {"path": "from the first"}]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sent"),
+    [
+        ("path='y', edits=[first]", {"path": "y", "edits": [{"path": "z", "line": 7}]}),
+        (
+            "path='y', extra={'deep': ({'er': first},)}",
+            {"path": "y", "extra": {"deep": [{"er": {"path": "z", "line": 7}}]}},
+        ),
+        ("first", {"path": "z", "line": 7}),
+    ],
+)
+def test_result_can_be_within_the_arguments_without_await(
+    arguments: str, sent: Any, workspace: Workspace, gateway: Gateway
+) -> None:
+    gateway.answers(text('{"path": "z", "line": 7}'))
+    run_in_event_loop(workspace, gateway, f"first = read_file(path='x')\nawait read_file({arguments})")
+    assert gateway.arguments == [{"path": "x"}, sent]
+
+
+def test_arguments_that_contain_themselves_are_refused_inside_an_event_loop_too(
+    workspace: Workspace, gateway: Gateway
+) -> None:
+    body = """
+        from servers.errors import InvalidArguments
+        endless = [await read_file(path="x")]
+        endless.append(endless)
+        try: read_file(path="x", extra=endless)
+        except InvalidArguments as error: print(str(error).splitlines()[0])
+    """
+    assert run_in_event_loop(workspace, gateway, body) == (
+        "file-system/read.file: the arguments cannot be written as JSON: Circular reference detected\n"
+    )
 
 
 def test_statements_inside_an_event_loop_keep_their_order(workspace: Workspace, gateway: Gateway) -> None:
