@@ -34,7 +34,7 @@ from orchestrator.wrappers.types import (
 # Two lines, because a comment in the first two could otherwise choose the encoding of the file.
 HEADER = (
     "# Generated from what the server says about its tools.\n"
-    "# Each function takes keyword arguments or one dict, and can be awaited inside an event loop.\n"
+    "# Each function takes keyword arguments or one dict; in async code, await each call.\n"
 )
 
 _PRIMITIVES = {

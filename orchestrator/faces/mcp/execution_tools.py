@@ -44,9 +44,9 @@ in one program, filter and join their results there, and print only what matters
 Example: {"code": "import { query } from '/workspace/servers/postgres/query.js';\\nconst rows = await query({ sql: \
 'select status from orders' });\\nconsole.log(rows.filter(r => r.status === 'open').length);"}
 
-In Python: {"language": "python", "code": "from servers.postgres import query\\nprint(len(query(sql='select 1')))"}. \
-A picture is shown with emit_image(bytes) from servers.output, or emitImage(bytes) from \
-'/workspace/servers/output.js'."""
+In Python: {"language": "python", "code": "from servers.postgres import query\\nprint(len(query(sql='select 1')))"}; \
+in async code, await each call. A picture is shown with emit_image(bytes) from servers.output, or emitImage(bytes) \
+from '/workspace/servers/output.js'."""
 
 GET_EXECUTION = """\
 Reads the full output of an earlier execution page by page, or the lines of it that contain a text. Use it when \
