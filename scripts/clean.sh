@@ -84,7 +84,7 @@ main() {
     "$ROOT/scripts/down.sh"
     remove_from_engine
     remove_keys
-    rm -rf "$VENV"
+    rm -rf "$VENV" mcp_code_executor.egg-info
     remove_build
     if [ -n "$LEFT" ]; then say "Everything else is removed."; else say "Everything is removed."; fi
 }

@@ -18,6 +18,7 @@ def used(tree: Tree) -> Tree:
     """Where `make up` was run once."""
     tree.command("docker", NO_DAEMON)
     (tree.path / "secrets").mkdir()
+    (tree.path / "mcp_code_executor.egg-info").mkdir()
     (tree.path / ".build").mkdir()
     (tree.path / ".build" / "owner").write_text(f"{OWNER}\n")
     return tree
@@ -56,7 +57,8 @@ def test_cleaning_removes_data_keys_images_and_what_was_built(used: Tree) -> Non
     used.command("docker", NO_DAEMON + images)
     ended = used.run("scripts/clean.sh", FORCE="1")
     assert ended.stdout.splitlines()[-1] == "Everything is removed."
-    assert not [name for name in ("secrets", ".build", ".venv") if (used.path / name).exists()]
+    made = ("secrets", ".build", ".venv", "mcp_code_executor.egg-info")
+    assert not [name for name in made if (used.path / name).exists()]
     volumes = ("data", "workspace", "memory", "postgres", "s3", "arango", "images")
     assert removals(used) == [
         " ".join(["docker volume rm --force", *(f"mcp-code-executor-{name}" for name in volumes)]),
