@@ -88,6 +88,11 @@ class Figures:
         self.figures.append(figure)
 
 
+def _alone(part: str) -> str:
+    """The command that measures the part again."""
+    return f".venv/bin/python -m bench.figures --only {part}"
+
+
 # --- attacks ---
 
 
@@ -251,7 +256,7 @@ def _add_ratio(figures: Figures, alone: list[float], beside: list[float], share:
             f"{after / before:.1f} x ({after:.1f} ms against {before:.1f} ms)",
             len(beside),
             after <= at_most * before,
-            ".venv/bin/python -m bench.figures --only stress",
+            _alone("stress"),
         )
     )
 
@@ -280,7 +285,7 @@ async def _samples(
 
 def _add_time(figures: Figures, promise: str, samples: list[float], limit_ms: float) -> None:
     p50, p99 = percentile(samples, 0.5), percentile(samples, 0.99)
-    command = ".venv/bin/python -m bench.figures --only times"
+    command = _alone("times")
     figures.add(
         Figure(
             f"{promise}, p99",
@@ -305,7 +310,7 @@ async def soak(figures: Figures, plan: Plan) -> None:
                 before = machine.resident_mb(victim.pid)
                 await _execute(api, plan.executions)
                 after = machine.resident_mb(victim.pid)
-    n, command = plan.executions, ".venv/bin/python -m bench.figures --only soak"
+    n, command = plan.executions, _alone("soak")
     grown = after - before
     figures.add(Figure(f"daemon memory after {n} executions", "150 MB", f"{after:.1f} MB", n, after <= 150, command))
     figures.add(Figure("growth of it meanwhile", "20 MB", f"{grown:.1f} MB", n, grown <= 20, command))
@@ -330,7 +335,7 @@ async def bleed(figures: Figures, plan: Plan) -> None:
     found = bleed_among(answers)
     figures.notes += [f"Bleed: {each}." for each in found]
     measured = f"{len(found)} cases" if found else "none"
-    command = ".venv/bin/python -m bench.figures --only bleed"
+    command = _alone("bleed")
     figures.add(
         Figure("bleed between alternating calls of two roles", "none", measured, len(answers), not found, command)
     )

@@ -49,9 +49,13 @@ async def installation(proxy, tmp_path_factory):
     """A daemon with a tool to call; the post-condition of every attack here is about this one."""
     directory = tmp_path_factory.mktemp("protocol")
     async with serving(proxy.app()) as url:
-        servers = {"postgres": {"url": f"{url}/postgres/mcp"}}
-        (directory / "servers.json").write_text(json.dumps({"mcpServers": servers}))
-        yield Installation.create(directory, servers_file=directory / "servers.json")
+        yield _with_a_tool(directory, url)
+
+
+def _with_a_tool(directory, url):
+    servers = {"postgres": {"url": f"{url}/postgres/mcp"}}
+    (directory / "servers.json").write_text(json.dumps({"mcpServers": servers}))
+    return Installation.create(directory, servers_file=directory / "servers.json")
 
 
 @pytest.fixture(scope="module")
@@ -314,8 +318,7 @@ tell([ended(client) for client in waiting])
 """
     )
     async with serving(proxy.app()) as url:
-        (tmp_path / "servers.json").write_text(json.dumps({"mcpServers": {"postgres": {"url": f"{url}/postgres/mcp"}}}))
-        own = Installation.create(tmp_path, servers_file=tmp_path / "servers.json")
+        own = _with_a_tool(tmp_path, url)
         async with own.run() as admin, admin.as_caller(own.keys["developer"]) as developer:
             await eventually(lambda: _listed(admin), seconds=30)
             printed = await _printed_beside_a_rotation(developer, code, own)

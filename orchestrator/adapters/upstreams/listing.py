@@ -14,8 +14,8 @@ _LONGEST_NAME = 256
 
 _MOST_TOOLS = 10_000
 _MOST_REASONS = 5
-_LARGEST_TOOL_CHARACTERS = 256 * 1024
-_LARGEST_LISTING_CHARACTERS = 16 * 1024 * 1024
+_LARGEST_TOOL_BYTES = 256 * 1024
+_LARGEST_LISTING_BYTES = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class ListingReader:
         self._server = server
         self._tools: dict[str, Tool] = {}
         self._items = 0
-        self._characters = 0
+        self._bytes = 0
         self._skipped = 0
         self._reasons: list[str] = []
 
@@ -49,7 +49,7 @@ class ListingReader:
 
     @property
     def full(self) -> bool:
-        return self._items >= _MOST_TOOLS or self._characters >= _LARGEST_LISTING_CHARACTERS
+        return self._items >= _MOST_TOOLS or self._bytes >= _LARGEST_LISTING_BYTES
 
     def read(self, page: Iterable[Any]) -> None:
         for item in page:
@@ -57,7 +57,7 @@ class ListingReader:
                 return
             self._items += 1
             try:
-                self._characters += _size(item)
+                self._bytes += _size(item)
                 tool = _tool(self._server, item)
             except _Malformed as reason:
                 self._skip(f"number {self._items} {reason}")
@@ -71,12 +71,6 @@ class ListingReader:
 
     def result(self) -> Listing:
         return Listing(tuple(self._tools.values()), self._skipped, tuple(self._reasons))
-
-
-def read_listing(server: str, items: Iterable[Any]) -> Listing:
-    reader = ListingReader(server)
-    reader.read(items)
-    return reader.result()
 
 
 def _tool(server: str, item: Any) -> Tool:
@@ -100,8 +94,8 @@ def _size(item: Any) -> int:
         size = len(json.dumps(item, ensure_ascii=False).encode())
     except (UnicodeEncodeError, RecursionError):
         raise _Malformed("holds text that is not valid Unicode or is nested too deeply") from None
-    if size > _LARGEST_TOOL_CHARACTERS:
-        raise _Malformed(f"has a description and schemas of more than {_LARGEST_TOOL_CHARACTERS} characters")
+    if size > _LARGEST_TOOL_BYTES:
+        raise _Malformed(f"has a description and schemas of more than {_LARGEST_TOOL_BYTES} bytes")
     return size
 
 

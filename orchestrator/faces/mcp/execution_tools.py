@@ -22,7 +22,7 @@ from orchestrator.faces.mcp.models import (
     GetExecution,
 )
 from orchestrator.faces.mcp.preview import MAX_CHARACTERS_PER_TOKEN, TokenCounter, page
-from orchestrator.faces.mcp.records import Records
+from orchestrator.faces.mcp.records import LARGEST_OUTPUT_BYTES, Records
 from orchestrator.faces.mcp.report import as_text, report
 from orchestrator.faces.mcp.resources import link
 from orchestrator.faces.mcp.tool import READS, Answer, Call, Content, Tool
@@ -31,7 +31,6 @@ from orchestrator.service.running import RunningExecution
 
 MAX_PROGRESS_CHARACTERS = 200
 # Searched as a whole; the output's own limit is not above this.
-LARGEST_OUTPUT_BYTES = 10 * 1024 * 1024
 MAX_LISTED_SERVERS = 40
 # What a page of output costs besides its text.
 PAGE_FRAME_TOKENS = 300

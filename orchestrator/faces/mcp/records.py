@@ -8,6 +8,8 @@ from orchestrator.domain.execution import ExecutionRecord, Page, Stream
 from orchestrator.service.executor import Executor
 from orchestrator.service.ports import Journal
 
+LARGEST_OUTPUT_BYTES = 10 * 1024 * 1024  # the most that the settings let a stream have
+
 
 class Records:
     def __init__(self, executor: Executor, journal: Journal) -> None:

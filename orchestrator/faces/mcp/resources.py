@@ -11,9 +11,8 @@ import mcp_types as types
 from orchestrator.domain.access import Caller
 from orchestrator.domain.errors import InvalidRequest
 from orchestrator.domain.execution import ExecutionRecord, Stream
-from orchestrator.faces.mcp.records import Records
+from orchestrator.faces.mcp.records import LARGEST_OUTPUT_BYTES, Records
 
-LARGEST_READ_BYTES = 10 * 1024 * 1024
 LISTED_EXECUTIONS = 20
 TEXT = "text/plain"
 TEMPLATE = types.ResourceTemplate(
@@ -30,7 +29,7 @@ class OutputAddress:
     execution_id: str
     stream: Stream
     offset: int = 0
-    length: int = LARGEST_READ_BYTES
+    length: int = LARGEST_OUTPUT_BYTES
 
     @classmethod
     def parse(cls, uri: str) -> OutputAddress:
@@ -39,8 +38,8 @@ class OutputAddress:
         if parts.scheme != "execution" or found is None:
             raise InvalidRequest(f"{uri[:200]} is no resource; an output is execution://ID/stdout or …/stderr.")
         query = parse_qs(parts.query)
-        offset, length = _number(query, "offset", 0), _number(query, "length", LARGEST_READ_BYTES)
-        return cls(found[1], Stream(found[2]), offset, min(max(1, length), LARGEST_READ_BYTES))
+        offset, length = _number(query, "offset", 0), _number(query, "length", LARGEST_OUTPUT_BYTES)
+        return cls(found[1], Stream(found[2]), offset, min(max(1, length), LARGEST_OUTPUT_BYTES))
 
 
 def link(execution_id: str, stream: Stream, size: int) -> types.ResourceLink:

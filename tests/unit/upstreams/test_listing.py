@@ -1,10 +1,16 @@
 import pytest
 
-from orchestrator.adapters.upstreams.listing import read_listing
+from orchestrator.adapters.upstreams.listing import ListingReader
 from orchestrator.domain.tools import Tool
 
 SCHEMA = {"type": "object", "properties": {"path": {"type": "string"}}}
 GOOD = {"name": "good", "inputSchema": SCHEMA}
+
+
+def read_listing(server, items):
+    reader = ListingReader(server)
+    reader.read(items)
+    return reader.result()
 
 
 def test_a_tool_is_taken_as_its_author_described_it():
