@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from bench.paths import RUNNER_IMAGE, SECCOMP
-from orchestrator.adapters.lockdown import Identity, Policy, sandbox_config
 from orchestrator.domain.execution import Language, Recipe
 from orchestrator.domain.sandbox import SandboxSpec
+from orchestrator.engines.docker.lockdown import Identity, Policy, sandbox_config
 from orchestrator.settings import Settings
 
 Flags = list[str]

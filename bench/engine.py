@@ -13,8 +13,8 @@ import docker
 import docker.errors
 
 from bench.progress import say
-from orchestrator.adapters.docker_engine import NETWORK_OPTIONS
-from orchestrator.adapters.lockdown import LABEL_OWNER
+from orchestrator.engines.docker.engine import NETWORK_OPTIONS
+from orchestrator.engines.docker.lockdown import LABEL_OWNER
 
 LABEL = "mcp-code-executor-bench"
 REMOVALS = 5

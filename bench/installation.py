@@ -17,7 +17,7 @@ from pathlib import Path
 from bench.client import Client
 from bench.engine import LABEL, Engine
 from bench.paths import MEMORY_SERVER, NODE, ROOT, RUNNER_IMAGE
-from orchestrator import keys
+from orchestrator.commands import keys
 from orchestrator.settings import PREFIX
 
 START_SECONDS = 30.0

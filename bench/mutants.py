@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from orchestrator.adapters.lockdown import MASKED_PATHS, READONLY_PATHS
+from orchestrator.engines.docker.lockdown import MASKED_PATHS, READONLY_PATHS
 
 Config = dict[str, Any]
 Change = Callable[[Config], None]

@@ -30,7 +30,7 @@ import structlog
 from bench.mutants import Mutant, all_mutants
 from bench.paths import ROOT, SECCOMP
 from bench.progress import say
-from orchestrator.adapters import lockdown
+from orchestrator.engines.docker import lockdown
 from tests.support.api import Api
 from tests.support.engine import remove_network
 from tests.support.installation import Installation

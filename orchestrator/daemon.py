@@ -20,39 +20,39 @@ from aiohttp import web
 
 from orchestrator import __version__
 from orchestrator.adapters.access_files import AccessFiles
-from orchestrator.adapters.docker_engine import DockerEngine
-from orchestrator.adapters.journal import SqliteJournal
-from orchestrator.adapters.lockdown import Identity, Policy
 from orchestrator.adapters.matrix import MatrixHomeserver
 from orchestrator.adapters.metrics import Metrics
-from orchestrator.adapters.relay import Accept
 from orchestrator.adapters.tokens import O200kTokenCounter
-from orchestrator.adapters.upstreams.servers_file import read_servers
-from orchestrator.adapters.upstreams.upstreams import Upstreams
-from orchestrator.adapters.upstreams.watched_file import WatchedServersFile
 from orchestrator.catalog.catalog import Catalog
 from orchestrator.catalog.observations import Observations
 from orchestrator.catalog.toolbox import Toolbox
 from orchestrator.domain.errors import OrchestratorError
 from orchestrator.domain.execution import Execution, ExecutionResult
+from orchestrator.engines.docker.engine import DockerEngine
+from orchestrator.engines.docker.lockdown import Identity, Policy
+from orchestrator.engines.docker.slots import Slots
+from orchestrator.engines.runner.relay import Accept
 from orchestrator.faces.auth import Authenticator
+from orchestrator.faces.gateway.app import Gateway
 from orchestrator.faces.http.app import build_app, max_body_bytes
 from orchestrator.faces.http.context import Api, ApiLimits
 from orchestrator.faces.mcp.face import build_mcp_face
 from orchestrator.faces.mcp.server import McpFace
 from orchestrator.faces.rebinding import HostCheck
-from orchestrator.gateway.gateway import Gateway
+from orchestrator.journals.sqlite import SqliteJournal
 from orchestrator.service.admission import Admission
-from orchestrator.service.builtin import Servers
 from orchestrator.service.chat import Chat
 from orchestrator.service.chat_server import ChatServer
-from orchestrator.service.executor import Executor
+from orchestrator.service.executions import Executor
 from orchestrator.service.readiness import Readiness
 from orchestrator.service.reaper import Reaper
 from orchestrator.service.sandboxes import Sandboxes
-from orchestrator.service.slots import Slots
+from orchestrator.service.servers import Servers
 from orchestrator.service.warm_pool import WarmPool
 from orchestrator.settings import Settings
+from orchestrator.upstreams.servers_file import read_servers
+from orchestrator.upstreams.upstreams import Upstreams
+from orchestrator.upstreams.watched_file import WatchedServersFile
 from orchestrator.wrappers.workspaces import Workspaces
 
 log = structlog.get_logger()

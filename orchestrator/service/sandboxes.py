@@ -12,8 +12,8 @@ from typing import Any
 import structlog
 
 from orchestrator.domain.sandbox import SandboxSpec
+from orchestrator.engines.docker.slots import Slots
 from orchestrator.service.ports import Engine, Sandbox, Slot
-from orchestrator.service.slots import Slots
 
 log = structlog.get_logger()
 

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from orchestrator.adapters.journal import SqliteJournal
 from orchestrator.domain.execution import (
     Ending,
     ExecutionResult,
@@ -17,6 +16,7 @@ from orchestrator.domain.execution import (
     Usage,
 )
 from orchestrator.domain.ledger import CallOutcome, CallRecord, ToolCall
+from orchestrator.journals.sqlite import SqliteJournal
 from tests.support.fake_journal import FakeJournal
 from tests.support.samples import ADMIN, DEVELOPER, execution, limits, tool_call
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.connect import Client, Connection, configuration
+from orchestrator.commands.connect import Client, Connection, configuration
 from tests.support.api import Api, eventually
 from tests.support.engine import engine
 from tests.support.installation import PROJECT, Installation

@@ -8,7 +8,7 @@ from contextlib import aclosing
 
 import pytest
 
-from orchestrator import keys
+from orchestrator.commands import keys
 from tests.support.api import eventually
 from tests.support.daemon_process import DaemonProcess
 from tests.support.installation import Installation

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from orchestrator.adapters import docker_engine
+from orchestrator.engines.docker import engine as docker_engine
 from tests.conftest import owner_of
 from tests.support.api import until_ready
 from tests.support.engine import containers_of

@@ -16,8 +16,8 @@ import pytest
 from aiohttp import web
 from mcp import MCPError
 
-from orchestrator import keys
 from orchestrator.adapters.tokens import O200kTokenCounter
+from orchestrator.commands import keys
 from tests.support.api import Api, eventually, until
 from tests.support.engine import sandboxes_of
 from tests.support.installation import PROJECT, Installation

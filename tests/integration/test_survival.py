@@ -8,10 +8,10 @@ from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, closing, 
 
 import pytest
 
-from orchestrator import keys
-from orchestrator.adapters import journal
+from orchestrator.commands import keys
 from orchestrator.daemon import build_engine, instance_id, running_daemon
 from orchestrator.domain.execution import Language
+from orchestrator.journals import sqlite as journal
 from tests.conftest import owner_of
 from tests.integration.conftest import NO_WARM_SANDBOXES
 from tests.support.api import Api, eventually, until

@@ -16,9 +16,9 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from orchestrator.adapters.upstreams.entries import StdioServer
-from orchestrator.adapters.upstreams.servers_file import read_servers
 from orchestrator.domain.errors import ToolUnavailable
+from orchestrator.upstreams.entries import StdioServer
+from orchestrator.upstreams.servers_file import read_servers
 from tests.support.api import eventually, until
 from tests.support.upstreams import problem, running, text_of, tool_names, until_connected, until_down
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from orchestrator import keys
+from orchestrator.commands import keys
 from orchestrator.daemon import running_daemon
 from orchestrator.settings import Settings
 from tests.support.api import Api, until

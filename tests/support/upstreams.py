@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from orchestrator.adapters.upstreams.entries import HttpKind, HttpServer, ServerEntry
-from orchestrator.adapters.upstreams.pacing import Pacing
-from orchestrator.adapters.upstreams.upstreams import Upstreams
 from orchestrator.domain.upstream import UpstreamState, UpstreamStatus
+from orchestrator.upstreams.entries import HttpKind, HttpServer, ServerEntry
+from orchestrator.upstreams.pacing import Pacing
+from orchestrator.upstreams.upstreams import Upstreams
 from tests.support.api import until
 
 QUICK = Pacing(

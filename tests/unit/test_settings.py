@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from orchestrator import cli
+from orchestrator.commands import cli
 from orchestrator.settings import PREFIX, Settings
 
 

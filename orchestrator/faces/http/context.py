@@ -15,7 +15,7 @@ from orchestrator.domain.execution import Limits
 from orchestrator.faces.auth import Authenticator
 from orchestrator.faces.rebinding import HostCheck
 from orchestrator.service.chat import Chat
-from orchestrator.service.executor import Executor
+from orchestrator.service.executions import Executor
 from orchestrator.service.ports import Journal
 from orchestrator.service.readiness import Readiness
 

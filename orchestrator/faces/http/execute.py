@@ -24,7 +24,7 @@ from orchestrator.faces.http.problems import EXECUTION_ID, STATUS_OF_CODE, probl
 from orchestrator.faces.http.rendering import reply, tool_call
 from orchestrator.faces.http.schemas import ExecuteRequest
 from orchestrator.service.complaints import complaints
-from orchestrator.service.executor import new_execution_id
+from orchestrator.service.executions import new_execution_id
 from orchestrator.service.running import RunningExecution
 
 JSON = "application/json"

@@ -26,7 +26,7 @@ from orchestrator.faces.mcp.records import LARGEST_OUTPUT_BYTES, Records
 from orchestrator.faces.mcp.report import as_text, report
 from orchestrator.faces.mcp.resources import link
 from orchestrator.faces.mcp.tool import READS, Answer, Call, Content, Tool
-from orchestrator.service.executor import Executor, new_execution_id
+from orchestrator.service.executions import Executor, new_execution_id
 from orchestrator.service.running import RunningExecution
 
 MAX_PROGRESS_CHARACTERS = 200

@@ -5,7 +5,7 @@ from __future__ import annotations
 from orchestrator.domain.access import Caller
 from orchestrator.domain.errors import NotFound
 from orchestrator.domain.execution import ExecutionRecord, Page, Stream
-from orchestrator.service.executor import Executor
+from orchestrator.service.executions import Executor
 from orchestrator.service.ports import Journal
 
 LARGEST_OUTPUT_BYTES = 10 * 1024 * 1024  # the most that the settings let a stream have

@@ -11,8 +11,8 @@ import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
-from orchestrator.adapters.frames import FrameKind, RunnerFrameDecoder
-from orchestrator.adapters.relay import Relay
+from orchestrator.engines.runner.frames import FrameKind, RunnerFrameDecoder
+from orchestrator.engines.runner.relay import Relay
 from tests.unit.runner.supervised import RUNNER
 
 sys.path.insert(0, str(RUNNER))

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.adapters.frames import PROTOCOL
+from orchestrator.engines.runner.frames import PROTOCOL
 from tests.unit.runner.supervised import PATIENCE_SECONDS, RUNNER, Supervised, Watched
 
 Start = Callable[..., Supervised]

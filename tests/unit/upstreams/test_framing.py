@@ -4,8 +4,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from orchestrator.adapters.upstreams.framing import Event, EventStreamDecoder, LineSplitter, Oversized
-from orchestrator.adapters.upstreams.jsonrpc import id_in
+from orchestrator.upstreams.framing import Event, EventStreamDecoder, LineSplitter, Oversized
+from orchestrator.upstreams.jsonrpc import id_in
 
 
 def cut(data: bytes, places: list[int]) -> list[bytes]:

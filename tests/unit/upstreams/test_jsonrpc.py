@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from orchestrator.adapters.upstreams.faults import RpcError
-from orchestrator.adapters.upstreams.jsonrpc import NotJson, decode, encode_request, result_of
 from orchestrator.domain.errors import InvalidArguments
+from orchestrator.upstreams.faults import RpcError
+from orchestrator.upstreams.jsonrpc import NotJson, decode, encode_request, result_of
 
 
 async def test_numbers_that_json_does_not_have_become_null():

@@ -1,7 +1,7 @@
 import pytest
 
-from orchestrator.adapters.upstreams.listing import ListingReader
 from orchestrator.domain.tools import Tool
+from orchestrator.upstreams.listing import ListingReader
 
 SCHEMA = {"type": "object", "properties": {"path": {"type": "string"}}}
 GOOD = {"name": "good", "inputSchema": SCHEMA}

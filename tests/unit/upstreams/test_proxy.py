@@ -6,10 +6,10 @@ import pytest
 from aiohttp import web
 from structlog.testing import capture_logs
 
-from orchestrator.adapters.upstreams.entries import UnusableServer
-from orchestrator.adapters.upstreams.pacing import Pacing
 from orchestrator.domain.errors import InvalidArguments, LimitExceeded, ToolNotFound, ToolUnavailable
 from orchestrator.domain.upstream import UpstreamState
+from orchestrator.upstreams.entries import UnusableServer
+from orchestrator.upstreams.pacing import Pacing
 from tests.support.api import eventually, until
 from tests.support.upstream_server import (
     Huge,

@@ -3,8 +3,8 @@ import json
 import pytest
 from structlog.testing import capture_logs
 
-from orchestrator.adapters.upstreams.entries import HttpKind, HttpServer, StdioServer, UnusableServer
-from orchestrator.adapters.upstreams.servers_file import ServersFileInvalid, read_servers
+from orchestrator.upstreams.entries import HttpKind, HttpServer, StdioServer, UnusableServer
+from orchestrator.upstreams.servers_file import ServersFileInvalid, read_servers
 
 SECRET = "s3cr3t-t0ken"
 

@@ -11,10 +11,10 @@ import uvicorn
 from mcp.server.lowlevel import Server
 from mcp.server.streamable_http import EventStore
 
-from orchestrator.adapters.upstreams import upstream as upstream_module
-from orchestrator.adapters.upstreams.entries import HttpKind, HttpServer
 from orchestrator.domain.errors import LimitExceeded, ToolUnavailable
 from orchestrator.domain.upstream import UpstreamState
+from orchestrator.upstreams import upstream as upstream_module
+from orchestrator.upstreams.entries import HttpKind, HttpServer
 from tests.support.api import until
 from tests.support.upstream_server import LegacySseServer, SessionServer, serving, tool
 from tests.support.upstreams import (

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from orchestrator.adapters.upstreams.entries import StdioServer
 from orchestrator.domain.errors import LimitExceeded, ToolUnavailable
 from orchestrator.domain.upstream import UpstreamState
+from orchestrator.upstreams.entries import StdioServer
 from tests.support import upstream_stdio
 from tests.support.api import eventually, until
 from tests.support.upstreams import (

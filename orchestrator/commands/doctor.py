@@ -1,0 +1,206 @@
+"""Looks at everything an execution needs; each finding comes with its fix."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import aiohttp
+
+from orchestrator.adapters.access_files import RolesFileInvalid, read_book
+from orchestrator.commands import keys
+from orchestrator.daemon import build_engine
+from orchestrator.domain.errors import OrchestratorError
+from orchestrator.domain.upstream import UpstreamState
+from orchestrator.engines.docker.engine import DockerEngine
+from orchestrator.settings import Settings
+
+LEAST_API_VERSION = (1, 41)
+LEAST_FREE_BYTES = 1024**3
+
+
+class Verdict(StrEnum):
+    OK = "ok"
+    WARNING = "warning"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    check: str
+    verdict: Verdict
+    detail: str
+    fix: str = ""
+
+
+def _ok(check: str, detail: str) -> Finding:
+    return Finding(check, Verdict.OK, detail)
+
+
+def _failed(check: str, detail: str, fix: str) -> Finding:
+    return Finding(check, Verdict.FAILED, detail, fix)
+
+
+def _warning(check: str, detail: str, fix: str) -> Finding:
+    return Finding(check, Verdict.WARNING, detail, fix)
+
+
+async def examine(settings: Settings) -> list[Finding]:
+    findings = [finding async for finding in _engine_findings(settings)]
+    findings += await _daemon(settings)
+    findings += [_seccomp(settings), _roles(settings), *_key_files(settings), _disk(settings)]
+    return findings
+
+
+async def _engine_findings(settings: Settings) -> AsyncIterator[Finding]:
+    socket = _socket(settings)
+    yield socket
+    if socket.verdict is Verdict.FAILED:
+        return
+    try:
+        engine = build_engine(settings, owner="doctor")
+    except OSError as error:
+        yield _failed("engine", f"the seccomp profile cannot be read: {error}", "Restore runner-image/seccomp.json.")
+        return
+    try:
+        async for finding in _reachable_engine(engine, settings):
+            yield finding
+    except OrchestratorError as error:
+        yield _failed("engine", error.message, error.hint)
+    finally:
+        await engine.close()
+
+
+def _socket(settings: Settings) -> Finding:
+    if not settings.docker_host.startswith("unix://"):
+        return _ok("engine socket", settings.docker_host)
+    path = settings.docker_host.removeprefix("unix://")
+    if not os.path.exists(path):
+        return _failed(
+            "engine socket", f"{path} is not there", "Start the engine: 'make up' does it on Debian as root."
+        )
+    if not os.access(path, os.R_OK | os.W_OK):
+        fix = "Add your user to the group of the socket: 'sudo usermod -aG docker $USER', then log in again."
+        return _failed("engine socket", f"{path}: permission denied", fix)
+    return _ok("engine socket", path)
+
+
+async def _reachable_engine(engine: DockerEngine, settings: Settings) -> AsyncIterator[Finding]:
+    described = await engine.describe()
+    api = tuple(int(part) for part in described.api_version.split("."))
+    if api < LEAST_API_VERSION:
+        yield _failed("engine version", f"API {described.api_version}", "Update the engine to 20.10 or newer.")
+    else:
+        yield _ok("engine version", f"{described.version} (API {described.api_version}, {described.storage_driver})")
+    yield _ok("cgroups", f"version {described.cgroup_version}")
+    yield _runtime(settings.runtime, described.runtimes)
+    yield await _image(engine, settings)
+    yield await _network(engine, settings)
+
+
+def _runtime(runtime: str, known: tuple[str, ...]) -> Finding:
+    if runtime in known:
+        return _ok("runtime", runtime)
+    fix = f"Configure it in the engine or set CODE_EXECUTOR_RUNTIME to one of: {', '.join(known)}."
+    return _failed("runtime", f"the engine knows no runtime {runtime}", fix)
+
+
+async def _image(engine: DockerEngine, settings: Settings) -> Finding:
+    try:
+        return _ok("runner image", f"{settings.runner_image} ({await engine.image_id()})")
+    except OrchestratorError as error:
+        return _failed("runner image", error.message, error.hint)
+
+
+async def _network(engine: DockerEngine, settings: Settings) -> Finding:
+    try:
+        state = await engine.network_state()
+    except OrchestratorError as error:
+        return _failed("network", error.message, error.hint)
+    return _ok("network", f"{settings.network} ({state})")
+
+
+async def _daemon(settings: Settings) -> list[Finding]:
+    try:
+        health = await _health(settings)
+    except (TimeoutError, aiohttp.ClientConnectorError):
+        return [_warning("daemon", f"nothing answers at {settings.url}", "Start it with 'make up'.")]
+    except (aiohttp.ClientError, ValueError, TypeError):
+        health = {}
+    if "upstreams" not in health:
+        fix = "Stop the other program, or publish another port with CODE_EXECUTOR_PUBLISH."
+        return [_failed("daemon", f"something else answers at {settings.url}", fix)]
+    servers = [_server(name, state) for name, state in health["upstreams"].items()]
+    return [_ok("daemon", f"answers at {settings.url}, {health['status']}"), *servers]
+
+
+async def _health(settings: Settings) -> dict[str, Any]:
+    async with (
+        aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=3)) as session,
+        session.get(f"{settings.url}/health") as response,
+    ):
+        health: dict[str, Any] = await response.json(content_type=None)
+        return health
+
+
+def _server(name: str, state: str) -> Finding:
+    if state == UpstreamState.CONNECTED:
+        return _ok(f"server {name}", state)
+    fix = "The daemon goes on trying; look at the server itself, or correct its entry in servers.json."
+    return _warning(f"server {name}", state, fix)
+
+
+def _seccomp(settings: Settings) -> Finding:
+    try:
+        profile = json.loads(settings.seccomp_file.read_text())
+    except (OSError, ValueError) as error:
+        return _failed("seccomp profile", str(error), "Restore runner-image/seccomp.json from the repository.")
+    return _ok("seccomp profile", f"{settings.seccomp_file.name}, default {profile.get('defaultAction')}")
+
+
+def _roles(settings: Settings) -> Finding:
+    try:
+        book = read_book(settings.roles_file, settings.keys_dir)
+    except (RolesFileInvalid, OSError) as error:
+        return _failed("roles", str(error), "Correct the file; the daemon keeps the last valid roles until then.")
+    without = sorted(set(book.role_of_key) - {known.key_name for known in book.key_hashes})
+    if without:
+        return _failed("roles", f"no hash for {', '.join(without)}", "Run '.venv/bin/code-executor keys ensure'.")
+    return _ok("roles", f"{', '.join(sorted(book.roles))}; {len(book.key_hashes)} keys")
+
+
+def _key_files(settings: Settings) -> list[Finding]:
+    if not settings.secrets_dir.is_dir():
+        return [_ok("key files", "not visible from here (the daemon sees only hashes)")]
+    try:
+        return [_key_file(file) for file in keys.key_files(settings.roles_file, settings.secrets_dir)]
+    except RolesFileInvalid:
+        return []
+
+
+def _key_file(file: keys.KeyFile) -> Finding:
+    check = f"key {file.name}"
+    if not file.exists:
+        return _failed(check, f"{file.path.name} is missing", "Run '.venv/bin/code-executor keys ensure'.")
+    if file.mode & 0o137:
+        return _failed(check, f"{file.path.name} has mode {file.mode:04o}", f"chmod 0640 {file.path}")
+    if not os.access(file.path, os.R_OK):
+        return _ok(check, f"{file.path.name}, mode {file.mode:04o} (not readable by you)")
+    if not file.hash_matches:
+        return _failed(check, "its hash does not fit", "Run '.venv/bin/code-executor keys ensure'.")
+    return _ok(check, f"{file.path.name}, mode {file.mode:04o}")
+
+
+def _disk(settings: Settings) -> Finding:
+    place = settings.data_dir.expanduser()
+    while not place.exists():
+        place = place.parent
+    free = shutil.disk_usage(place).free
+    if free < LEAST_FREE_BYTES:
+        return _failed("disk", f"{free // 1024**2} MiB free", "Free space, or move CODE_EXECUTOR_DATA_DIR.")
+    return _ok("disk", f"{free / 1024**3:.1f} GiB free")

@@ -1,0 +1,1 @@
+"""What creates and destroys sandboxes, each engine in a folder of its own."""

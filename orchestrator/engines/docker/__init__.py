@@ -1,0 +1,1 @@
+"""Sandboxes as containers of the Docker engine."""

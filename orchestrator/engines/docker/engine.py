@@ -1,0 +1,337 @@
+"""The Docker engine. The SDK blocks, so every call of it runs on a thread pool as large as its connection pool."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+
+import docker
+import docker.errors
+import requests
+import structlog
+import tenacity
+
+from orchestrator.domain.errors import (
+    EngineUnavailable,
+    LockdownMismatch,
+    NetworkUnsafe,
+    RunnerImageMissing,
+    SandboxFault,
+)
+from orchestrator.domain.sandbox import EngineDescription, Kind, OwnedContainer, SandboxSpec
+from orchestrator.engines.docker import lockdown
+from orchestrator.engines.docker.attach import LeashedProcess
+from orchestrator.engines.docker.lockdown import Identity, Policy
+from orchestrator.engines.runner.relay import Accept
+from orchestrator.engines.runner.session import DockerContainer, DockerSandbox, DockerSlot
+
+log = structlog.get_logger()
+
+P = ParamSpec("P")
+R = TypeVar("R")
+C = TypeVar("C", bound=DockerContainer)
+
+CALL_TIMEOUT_SECONDS = 30
+READY_TIMEOUT_SECONDS = 20
+REMOVAL_TIMEOUT_SECONDS = 10
+LEAVE_TIMEOUT_SECONDS = 2
+KINDS = frozenset(kind.value for kind in Kind)
+NETWORK_OPTIONS = {"com.docker.network.bridge.inhibit_ipv4": "true"}
+
+_when_unreachable = tenacity.retry(
+    retry=tenacity.retry_if_exception_type(EngineUnavailable),
+    stop=tenacity.stop_after_attempt(3),
+    wait=tenacity.wait_exponential(multiplier=0.2, max=2),
+    reraise=True,
+)
+
+
+def _in_our_words(method: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, Coroutine[Any, Any, R]]:
+    """What the engine refuses for a reason that nobody expected is the engine's fault, not the daemon's."""
+
+    @wraps(method)
+    async def told(*arguments: P.args, **options: P.kwargs) -> R:
+        try:
+            return await method(*arguments, **options)
+        except docker.errors.APIError as error:
+            reason = error.explanation or str(error)
+            raise EngineUnavailable(f"The container engine refused: {reason}.", retry_after_seconds=5) from error
+
+    return told
+
+
+class DockerEngine:
+    def __init__(self, docker_host: str, policy: Policy, identity: Identity, *, accept: Accept, max_calls: int) -> None:
+        self._docker_host = docker_host
+        self._policy = policy
+        self._identity = identity
+        self._accept = accept
+        self._max_calls = max_calls
+        self._threads = ThreadPoolExecutor(max_calls, thread_name_prefix="docker")
+        self._client: docker.APIClient | None = None
+        self._making_network = asyncio.Lock()  # the engine makes as many networks of one name as it is asked for
+        self._connecting = threading.Lock()  # one connection is made, however many threads ask first
+
+    @_in_our_words
+    async def prepare(self) -> None:
+        await self._call(lambda api: api.ping())
+        await self._require_image()
+        await self._ensure_network()
+
+    @_in_our_words
+    async def create_slot(self) -> DockerSlot:
+        await self._ensure_network()
+        config = lockdown.slot_config(self._policy, self._identity)
+
+        def slot(container_id: str, process: LeashedProcess) -> DockerSlot:
+            return DockerSlot(container_id, process, self.remove, self._accept)
+
+        return await self._start(config, slot)
+
+    @_in_our_words
+    async def create_sandbox(self, spec: SandboxSpec, slot: Any) -> DockerSandbox:
+        deadline = time.time() + spec.lifetime_seconds
+        config = lockdown.sandbox_config(spec, slot.id, self._policy, self._identity, deadline)
+
+        def sandbox(container_id: str, process: LeashedProcess) -> DockerSandbox:
+            return DockerSandbox(container_id, process, self.remove)
+
+        made = await self._start(config, sandbox)
+        made.prepare(spec.files)
+        return made
+
+    @_in_our_words
+    async def list_owned(self) -> Sequence[OwnedContainer]:
+        label = f"{lockdown.LABEL_OWNER}={self._identity.owner}"
+        found = await self._call(lambda api: api.containers(all=True, filters={"label": label}))
+        return [self._owned(item) for item in found if item["Labels"].get(lockdown.LABEL) in KINDS]
+
+    @_in_our_words
+    async def remove(self, container_id: str, leaves_by_itself: bool = False) -> None:
+        """Returns when the engine no longer knows the container."""
+        if not (leaves_by_itself and await self._until_removed(container_id, LEAVE_TIMEOUT_SECONDS)):
+            await self._force_removal(container_id)
+
+    @_when_unreachable
+    async def _force_removal(self, container_id: str) -> None:
+        try:
+            await self._call(lambda api: api.remove_container(container_id, force=True, v=True))
+        except docker.errors.NotFound:
+            return
+        except docker.errors.APIError as error:
+            if error.status_code != 409:  # 409: its own AutoRemove is already at it
+                raise
+            if not await self._until_removed(container_id, REMOVAL_TIMEOUT_SECONDS):
+                raise
+
+    @_in_our_words
+    async def describe(self) -> EngineDescription:
+        version = await self._call(lambda api: api.version())
+        info = await self._call(lambda api: api.info())
+        return EngineDescription(
+            version=version["Version"],
+            api_version=version["ApiVersion"],
+            cgroup_version=info.get("CgroupVersion", "1"),
+            storage_driver=info["Driver"],
+            runtimes=tuple(info["Runtimes"]),
+        )
+
+    @_in_our_words
+    async def image_id(self) -> str:
+        await self._require_image()
+        image: Mapping[str, Any] = await self._call(lambda api: api.inspect_image(self._policy.image))
+        return str(image["Id"])
+
+    @_in_our_words
+    async def network_state(self) -> str:
+        """Looks at the network without making it."""
+        known = await self._networks()
+        if not known:
+            return "not there yet: the daemon makes it"
+        self._require_safe(known[0])
+        return "internal, without a host address"
+
+    async def close(self) -> None:
+        if self._client is not None:
+            self._client.close()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _start(self, config: Mapping[str, Any], adopt: Callable[[str, LeashedProcess], C]) -> C:
+        container_id = await self._create(config)
+        process: LeashedProcess | None = None
+        try:
+            await self._verify(container_id, config)
+            attached = await self._call(lambda api: _attach(api, container_id))
+            process = await LeashedProcess.adopt(attached)
+            container = adopt(container_id, process)
+            await self._call(lambda api: api.start(container_id))
+            async with asyncio.timeout(READY_TIMEOUT_SECONDS):
+                await container.until_ready()
+        except BaseException as error:
+            if process is not None:
+                process.let_go()
+            await asyncio.shield(self.remove(container_id))
+            if isinstance(error, TimeoutError):
+                raise SandboxFault(f"the runner was not ready after {READY_TIMEOUT_SECONDS} s") from error
+            if isinstance(error, docker.errors.APIError):
+                raise SandboxFault(f"the engine did not start it: {error.explanation}") from error
+            raise
+        return container
+
+    async def _create(self, config: Mapping[str, Any]) -> str:
+        try:
+            created = await self._call(lambda api: api.create_container_from_config(dict(config)))
+        except docker.errors.ImageNotFound as error:
+            raise self._image_missing() from error
+        return str(created["Id"])
+
+    async def _verify(self, container_id: str, config: Mapping[str, Any]) -> None:
+        inspected = await self._call(lambda api: api.inspect_container(container_id))
+        found = lockdown.differences(config, inspected)
+        if found:
+            log.error("lockdown.mismatch", container_id=container_id, differences=found)
+            raise LockdownMismatch(f"The engine made a sandbox otherwise than asked: {found[0]}.")
+
+    async def _until_removed(self, container_id: str, seconds: float) -> bool:
+        """False when it is still there, or the engine does not say."""
+        try:
+            await self._call(lambda api: api.wait(container_id, timeout=seconds, condition="removed"))
+        except docker.errors.NotFound:
+            return True
+        except (EngineUnavailable, docker.errors.APIError):
+            return False
+        return True
+
+    async def _require_image(self) -> None:
+        try:
+            await self._call(lambda api: api.inspect_image(self._policy.image))
+        except docker.errors.ImageNotFound as error:
+            raise self._image_missing() from error
+
+    def _image_missing(self) -> RunnerImageMissing:
+        return RunnerImageMissing(f"The engine has no image {self._policy.image}.")
+
+    async def _ensure_network(self) -> None:
+        async with self._making_network:
+            known = await self._networks()
+            if not known:
+                await self._create_network()
+                known = await self._networks()
+            for network in known[1:]:
+                await self._remove_duplicate(network)
+        self._require_safe(known[0])
+
+    async def _networks(self) -> list[Mapping[str, Any]]:
+        """By name, which the engine does not keep unique: the oldest first."""
+        found = await self._call(lambda api: api.networks(names=[self._policy.network]))
+        exact = [network for network in found if network["Name"] == self._policy.network]
+        return sorted(exact, key=lambda network: str(network["Created"]))
+
+    async def _remove_duplicate(self, network: Mapping[str, Any]) -> None:
+        if lockdown.LABEL not in (network["Labels"] or {}):
+            raise NetworkUnsafe(f"There are several networks named {self._policy.network}.")
+        try:
+            await self._call(lambda api: api.remove_network(network["Id"]))
+        except docker.errors.NotFound:
+            return
+
+    def _require_safe(self, network: Mapping[str, Any]) -> None:
+        if not network["Internal"]:
+            raise NetworkUnsafe(f"The network {self._policy.network} exists but is not internal.")
+        missing = NETWORK_OPTIONS.items() - (network["Options"] or {}).items()
+        if missing:
+            raise NetworkUnsafe(
+                f"The network {self._policy.network} exists without the option {dict(missing)}, so it reaches the host."
+            )
+
+    async def _create_network(self) -> None:
+        # Without a host address on the bridge, a sandbox cannot reach the host through it.
+        labels = {lockdown.LABEL: "network", lockdown.LABEL_OWNER: self._identity.owner}
+        await self._call(
+            lambda api: api.create_network(
+                self._policy.network,
+                driver="bridge",
+                internal=True,
+                options=NETWORK_OPTIONS,
+                labels=labels,
+                check_duplicate=True,
+            )
+        )
+
+    def _owned(self, item: Mapping[str, Any]) -> OwnedContainer:
+        labels = item["Labels"]
+        return OwnedContainer(
+            id=item["Id"],
+            kind=Kind(labels[lockdown.LABEL]),
+            of_this_epoch=labels.get(lockdown.LABEL_EPOCH) == self._identity.epoch,
+            lifetime_seconds=_lifetime(float(labels.get(lockdown.LABEL_DEADLINE, 0)), item["Created"]),
+            tampered=self._is_tampered(item),
+        )
+
+    def _is_tampered(self, item: Mapping[str, Any]) -> bool:
+        """Whoever has the socket can change a container after it was verified: another network is a way out."""
+        networks = set((item.get("NetworkSettings") or {}).get("Networks") or {})
+        allowed = {self._policy.network} if item["Labels"][lockdown.LABEL] == Kind.SLOT else set()
+        return bool(networks - allowed)
+
+    async def _call(self, use: Callable[[docker.APIClient], R]) -> R:
+        loop = asyncio.get_running_loop()
+        try:
+            return await loop.run_in_executor(self._threads, lambda: use(self._connected()))
+        except (requests.ConnectionError, requests.Timeout) as error:
+            raise _unavailable(error) from error
+
+    def _connected(self) -> docker.APIClient:
+        with self._connecting:
+            if self._client is None:
+                self._client = self._connect()
+            return self._client
+
+    def _connect(self) -> docker.APIClient:
+        try:
+            client = docker.APIClient(
+                self._docker_host,
+                version="auto",
+                timeout=CALL_TIMEOUT_SECONDS,
+                num_pools=1,
+                max_pool_size=self._max_calls,
+            )
+        except docker.errors.DockerException as error:
+            raise _unavailable(error) from error
+        # No proxy and no .netrc is meant for the engine, and looking for them takes a third of each call.
+        client.trust_env = False
+        return client
+
+
+def _attach(api: docker.APIClient, container_id: str) -> socket.socket:
+    params = {"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1}
+    hijacked = api.attach_socket(container_id, params)
+    # The SDK ties the connection to its response object; a duplicate outlives both and belongs to us alone.
+    attached = socket.socket(fileno=os.dup(hijacked.fileno()))
+    hijacked._response.close()
+    return attached
+
+
+def _lifetime(deadline: float, created: float) -> float | None:
+    """Of two stamps of the same moment: a clock that jumps later changes nothing."""
+    return max(0.0, deadline - created) if deadline else None
+
+
+def _unavailable(error: Exception) -> EngineUnavailable:
+    return EngineUnavailable(f"The container engine does not answer ({_cause(error)}).", retry_after_seconds=5)
+
+
+def _cause(error: BaseException) -> str:
+    """The innermost cause is what an operator can act on; the SDK wraps it several times."""
+    text = str(error)
+    for known in ("Permission denied", "No such file or directory", "Connection refused", "timed out"):
+        if known.lower() in text.lower():
+            return known.lower()
+    return type(error).__name__

@@ -1,0 +1,1 @@
+"""What a sandbox can reach: its program's requests, checked against the execution's grant."""

@@ -1,0 +1,130 @@
+"""Short-lived tokens: this execution, this role, in this slot, until it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import secrets
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from orchestrator.domain.access import Caller
+from orchestrator.domain.errors import GrantInvalid, LimitExceeded
+from orchestrator.domain.execution import GatewayLimits, Image
+from orchestrator.domain.ledger import ToolCall
+from orchestrator.service.call_recorder import Recorder
+from orchestrator.service.ledger import Ledger, Notify
+from orchestrator.service.pictures import Pictures
+
+T = TypeVar("T")
+
+LARGE_BODIES_AT_ONCE = 2
+
+# Nothing but the slot's own loopback is reachable in a sandbox; the slot relays this port to us.
+URL_IN_SANDBOX = "http://127.0.0.1:9092"
+
+
+class Grant:
+    def __init__(
+        self,
+        caller: Caller,
+        execution_id: str,
+        slot_id: str,
+        limits: GatewayLimits,
+        ledger: Ledger,
+        on_revoked: Callable[[Grant], None],
+    ) -> None:
+        self.token = secrets.token_urlsafe(32)
+        self.caller = caller
+        self.execution_id = execution_id
+        self.slot_id = slot_id
+        self.ledger = ledger
+        self.pictures = Pictures(limits)
+        self.turns = asyncio.Semaphore(limits.max_concurrent_calls)
+        self.large_bodies = asyncio.Semaphore(LARGE_BODIES_AT_ONCE)
+        self._limits = limits
+        self._bytes_left = limits.max_total_bytes
+        self._calls: set[asyncio.Future[Any]] = set()
+        self.revoked = False
+        self._on_revoked = on_revoked
+
+    def require_valid(self) -> None:
+        if self.revoked:
+            raise GrantInvalid("The execution has ended, or its key was taken away.")
+
+    async def within(self, call: Awaitable[T]) -> T:
+        """Runs a call that ends, unanswered, when the grant does."""
+        task: asyncio.Future[T] = asyncio.ensure_future(call)
+        self._calls.add(task)
+        task.add_done_callback(self._calls.discard)
+        try:
+            return await task
+        except asyncio.CancelledError:
+            task.cancel()
+            if self.revoked:
+                raise GrantInvalid("The execution has ended.") from None
+            raise
+
+    def require_calls_left(self) -> None:
+        """Asked before a call is in the ledger and after: of those beyond the limit only the first is told."""
+        of_role = self.caller.role.max_tool_calls
+        most = self._limits.max_calls if of_role is None else min(of_role, self._limits.max_calls)
+        if len(self.ledger) > most:
+            raise LimitExceeded(f"An execution may make {most} tool calls.")
+
+    def count_bytes(self, size: int) -> None:
+        self._bytes_left -= size
+        if self._bytes_left < 0:
+            raise LimitExceeded(f"An execution may move {self._limits.max_total_bytes} bytes through tools.")
+
+    def revoke(self) -> None:
+        self.revoked = True
+        self._on_revoked(self)
+        for call in self._calls:
+            call.cancel()
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {"CODE_EXECUTOR_GATEWAY": URL_IN_SANDBOX, "CODE_EXECUTOR_GRANT": self.token}
+
+    def calls(self) -> tuple[ToolCall, ...]:
+        return self.ledger.calls()
+
+    def images(self) -> tuple[Image, ...]:
+        return self.pictures.all()
+
+
+class Grants:
+    def __init__(self, limits: GatewayLimits, recorder: Recorder) -> None:
+        self._limits = limits
+        self._recorder = recorder
+        self._by_slot: dict[str, Grant] = {}
+
+    def issue(self, caller: Caller, execution_id: str, slot_id: str, notify: Notify) -> Grant:
+        ledger = Ledger(execution_id, self._recorder, notify)
+        grant = Grant(caller, execution_id, slot_id, self._limits, ledger, self._forget)
+        self._by_slot[slot_id] = grant
+        return grant
+
+    def find(self, token: str, slot_id: str) -> Grant:
+        """A grant holds in its own slot only: a neighbour's token is worth nothing here."""
+        grant = self._by_slot.get(slot_id)
+        presented = token.encode("utf-8", "surrogatepass")
+        if grant is None or not hmac.compare_digest(grant.token.encode(), presented):
+            raise GrantInvalid("The grant is not valid in this sandbox.")
+        return grant
+
+    def revoke_unless(self, live_keys: frozenset[tuple[str, str]]) -> int:
+        """Ends the grants of callers whose keys were taken away or rotated."""
+        lost = [
+            grant
+            for grant in self._by_slot.values()
+            if (grant.caller.key_name, grant.caller.key_sha256) not in live_keys
+        ]
+        for grant in lost:
+            grant.revoke()
+        return len(lost)
+
+    def _forget(self, revoked: Grant) -> None:
+        if self._by_slot.get(revoked.slot_id) is revoked:
+            del self._by_slot[revoked.slot_id]

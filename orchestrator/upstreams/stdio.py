@@ -1,0 +1,187 @@
+"""A server that is a process of ours: one JSON message per line on its stdin and stdout."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+import structlog
+
+from orchestrator.upstreams.entries import StdioServer
+from orchestrator.upstreams.faults import TransportFailed
+from orchestrator.upstreams.framing import LineSplitter, Oversized
+from orchestrator.upstreams.jsonrpc import NotJson, Params
+from orchestrator.upstreams.transport import Alerts, Conversation, stop
+
+_CHUNK_BYTES = 64 * 1024
+_MAX_STDERR_LINE_BYTES = 2000
+_EXIT_GRACE_SECONDS = 2.0
+_LAST_WORDS_SECONDS = 0.5
+
+
+class _Process(asyncio.subprocess.SubprocessStreamProtocol):
+    """Tells of its end when the process ends. asyncio's own wait() also waits for its pipes, which a child may hold."""
+
+    def __init__(self) -> None:
+        super().__init__(limit=_CHUNK_BYTES, loop=asyncio.get_running_loop())
+        self.exited = asyncio.Event()
+        self.transport: asyncio.SubprocessTransport
+
+    @classmethod
+    async def start(cls, entry: StdioServer) -> _Process:
+        pipe = asyncio.subprocess.PIPE
+        transport, process = await asyncio.get_running_loop().subprocess_exec(
+            cls,
+            entry.command,
+            *entry.args,
+            env=dict(entry.env),
+            cwd=entry.cwd,
+            stdin=pipe,
+            stdout=pipe,
+            stderr=pipe,
+            start_new_session=True,  # a group of its own, so that what it starts can be ended with it
+        )
+        process.transport = transport
+        return process
+
+    def process_exited(self) -> None:
+        self.exited.set()
+        super().process_exited()
+
+    async def exits(self, within_seconds: float) -> bool:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within_seconds):
+                await self.exited.wait()
+        return self.exited.is_set()
+
+    def signal_group(self, number: signal.Signals) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self.transport.get_pid(), number)
+
+    @property
+    def how_it_ended(self) -> str:
+        status = self.transport.get_returncode()
+        if status is None:
+            return "its process closed its output"
+        if status < 0:
+            return f"its process was ended by {_signal_name(-status)}"
+        return f"its process ended with status {status}; its stderr is in the log at level debug"
+
+
+class StdioTransport:
+    def __init__(self, entry: StdioServer, alerts: Alerts, max_result_bytes: int) -> None:
+        self._entry = entry
+        self._max_result_bytes = max_result_bytes
+        self._conversation = Conversation(self._send, alerts, max_result_bytes)
+        self._log = structlog.get_logger().bind(server=entry.name)
+        self._process: _Process | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._noise_was_logged = False
+
+    async def open(self) -> None:
+        process = self._process = await self._start()
+        reader = asyncio.create_task(self._read(process))
+        self._tasks = [
+            reader,
+            asyncio.create_task(self._drain_stderr(process)),
+            asyncio.create_task(self._watch(process, reader)),
+        ]
+
+    async def _start(self) -> _Process:
+        try:
+            return await _Process.start(self._entry)
+        except FileNotFoundError:
+            raise TransportFailed("its command or working directory was not found; check servers.json") from None
+        except (OSError, ValueError):
+            raise TransportFailed("its command cannot be started; check servers.json") from None
+
+    async def request(self, method: str, params: Params) -> Mapping[str, Any]:
+        return await self._conversation.request(method, params)
+
+    async def notify(self, method: str, params: Params) -> None:
+        await self._conversation.notify(method, params)
+
+    def speak(self, protocol_version: str | None, *, modern: bool) -> None:
+        pass  # nothing but the messages themselves carries the version
+
+    def listen(self, *, announced: bool) -> None:
+        pass  # notifications come on stdout anyway
+
+    async def _send(self, message: bytes) -> None:
+        stdin = self._process.stdin if self._process is not None else None
+        if stdin is None or stdin.is_closing():
+            raise TransportFailed("its process is not running")
+        try:
+            stdin.write(message + b"\n")  # whole, before anything can interrupt us: lines never mix
+            await stdin.drain()
+        except (ConnectionError, RuntimeError):
+            raise TransportFailed("its process no longer reads its input") from None
+
+    async def _watch(self, process: _Process, reader: asyncio.Task[None]) -> None:
+        exited = asyncio.create_task(process.exited.wait())
+        await asyncio.wait({reader, exited}, return_when=asyncio.FIRST_COMPLETED)
+        # The one follows the other soon, and until then there may be answers left to read.
+        await asyncio.wait({reader, exited}, timeout=_LAST_WORDS_SECONDS)
+        exited.cancel()
+        self._conversation.end(TransportFailed(process.how_it_ended))
+
+    async def _read(self, process: _Process) -> None:
+        assert process.stdout is not None  # noqa: S101  (narrows the type)
+        lines = LineSplitter(self._max_result_bytes)
+        while chunk := await process.stdout.read(_CHUNK_BYTES):
+            for line in lines.feed(chunk):
+                await self._take(line)
+
+    async def _take(self, line: bytes | Oversized) -> None:
+        if isinstance(line, Oversized):
+            self._conversation.refuse_oversized(line)
+            return
+        try:
+            if line.strip():
+                await self._conversation.receive(line)
+        except NotJson:
+            self._note_noise(len(line))
+
+    def _note_noise(self, line_bytes: int) -> None:
+        if not self._noise_was_logged:
+            self._noise_was_logged = True
+            self._log.warning("upstream.noise_on_stdout", first_line_bytes=line_bytes)
+
+    async def _drain_stderr(self, process: _Process) -> None:
+        assert process.stderr is not None  # noqa: S101  (narrows the type)
+        lines = LineSplitter(_MAX_STDERR_LINE_BYTES)
+        while chunk := await process.stderr.read(_CHUNK_BYTES):
+            for line in lines.feed(chunk):
+                text = (line.head if isinstance(line, Oversized) else line).decode("utf-8", "replace")
+                self._log.debug("upstream.stderr", line=self._entry.redact(text))
+
+    async def close(self) -> None:
+        process = self._process
+        if process is None:
+            return
+        try:
+            await stop(*self._tasks)
+            await self._conversation.close()
+            await _ask_to_exit(process)
+        finally:
+            process.signal_group(signal.SIGKILL)  # also when we are cancelled: nothing of it stays
+            process.transport.close()
+            await process.exited.wait()
+
+
+async def _ask_to_exit(process: _Process) -> None:
+    if process.stdin is not None:
+        process.stdin.close()
+    if not await process.exits(_EXIT_GRACE_SECONDS):
+        process.signal_group(signal.SIGTERM)
+        await process.exits(_EXIT_GRACE_SECONDS)
+
+
+def _signal_name(number: int) -> str:
+    with suppress(ValueError):
+        return signal.Signals(number).name
+    return f"signal {number}"

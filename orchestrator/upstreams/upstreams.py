@@ -1,0 +1,132 @@
+"""All upstream servers together: each lives on its own, and none can hold up or end another."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, assert_never
+
+import aiohttp
+
+from orchestrator.domain.errors import ToolNotFound
+from orchestrator.domain.tools import Tool
+from orchestrator.domain.upstream import CallResult, UpstreamStatus
+from orchestrator.upstreams.entries import (
+    HttpKind,
+    HttpServer,
+    ServerEntry,
+    StdioServer,
+    UnusableServer,
+)
+from orchestrator.upstreams.faults import TransportFailed
+from orchestrator.upstreams.http_client import http_client
+from orchestrator.upstreams.legacy_sse import LegacySseTransport
+from orchestrator.upstreams.pacing import PATIENT, Pacing
+from orchestrator.upstreams.stdio import StdioTransport
+from orchestrator.upstreams.streamable_http import StreamableHttpTransport
+from orchestrator.upstreams.transport import Alerts, Transport
+from orchestrator.upstreams.upstream import Upstream
+
+
+class Upstreams:
+    """`on_change` is called when what `tools()` says has changed; states are read with `statuses()`."""
+
+    def __init__(
+        self,
+        entries: Iterable[ServerEntry],
+        *,
+        relist_seconds: float,
+        call_timeout_seconds: float,
+        max_result_bytes: int,
+        on_change: Callable[[], None],
+        pacing: Pacing = PATIENT,
+    ) -> None:
+        self._pacing = pacing
+        self._relist_seconds = relist_seconds
+        self._call_timeout_seconds = call_timeout_seconds
+        self._max_result_bytes = max_result_bytes
+        self._on_change = on_change
+        self._http: aiohttp.ClientSession | None = None
+        self._group: asyncio.TaskGroup | None = None
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._upstreams = {entry.name: self._upstream(entry) for entry in entries}
+        self._reconfiguring = asyncio.Lock()  # a server must be stopped before its successor starts
+
+    async def run(self) -> None:
+        """Until cancelled; then everything is closed."""
+        try:
+            async with http_client() as self._http, asyncio.TaskGroup() as self._group:
+                for name in self._upstreams:
+                    self._start(name)
+                await asyncio.Event().wait()
+        finally:
+            self._http = self._group = None
+            self._tasks.clear()
+
+    def tools(self) -> Mapping[str, tuple[Tool, ...]]:
+        return {name: upstream.tools for name, upstream in self._upstreams.items()}
+
+    def statuses(self) -> Sequence[UpstreamStatus]:
+        return [upstream.status for upstream in self._upstreams.values()]
+
+    async def call(
+        self, server: str, tool: str, arguments: Mapping[str, Any], timeout_seconds: float | None = None
+    ) -> CallResult:
+        upstream = self._upstreams.get(server)
+        if upstream is None:
+            raise ToolNotFound(f"There is no server {server}.")
+        longest = self._call_timeout_seconds
+        return await upstream.call(tool, arguments, min(timeout_seconds or longest, longest))
+
+    async def reconfigure(self, entries: Iterable[ServerEntry]) -> None:
+        """What is unchanged goes on undisturbed, calls in flight included."""
+        async with self._reconfiguring:
+            wanted = {entry.name: entry for entry in entries}
+            before = self.tools()
+            await self._stop(name for name, old in self._upstreams.items() if wanted.get(name) != old.entry)
+            self._upstreams = {name: self._kept_or_new(entry, before) for name, entry in wanted.items()}
+            for name in self._upstreams.keys() - self._tasks.keys():
+                self._start(name)
+            if self.tools() != before:
+                self._on_change()
+
+    def _kept_or_new(self, entry: ServerEntry, before: Mapping[str, tuple[Tool, ...]]) -> Upstream:
+        old = self._upstreams.get(entry.name)
+        if old is not None and old.entry == entry:
+            return old
+        return self._upstream(entry, before.get(entry.name, ()))
+
+    def _upstream(self, entry: ServerEntry, tools: tuple[Tool, ...] = ()) -> Upstream:
+        return Upstream(
+            entry,
+            self._make_transport,
+            self._pacing,
+            self._on_change,
+            relist_seconds=self._relist_seconds,
+            tools=tools,
+        )
+
+    def _start(self, name: str) -> None:
+        if self._group is not None:
+            self._tasks[name] = self._group.create_task(self._upstreams[name].run(), name=f"upstream {name}")
+
+    async def _stop(self, names: Iterable[str]) -> None:
+        stopping = [task for name in list(names) if (task := self._tasks.pop(name, None)) is not None]
+        for task in stopping:
+            task.cancel()
+        if stopping:
+            await asyncio.wait(stopping)
+
+    def _make_transport(self, entry: ServerEntry, alerts: Alerts) -> Transport:
+        assert self._http is not None  # noqa: S101  (only run() starts what comes here)
+        match entry:
+            case HttpServer(kind=HttpKind.STREAMABLE):
+                return StreamableHttpTransport(entry, self._http, alerts, self._max_result_bytes)
+            case HttpServer():
+                return LegacySseTransport(entry, self._http, alerts, self._max_result_bytes)
+            case StdioServer():
+                return StdioTransport(entry, alerts, self._max_result_bytes)
+            case UnusableServer():
+                raise TransportFailed(entry.problem)
+            case _:
+                assert_never(entry)

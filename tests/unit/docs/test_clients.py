@@ -1,0 +1,55 @@
+"""What docs/clients.md says must be so."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from orchestrator.commands.connect import Client, Connection, configuration
+from orchestrator.settings import PREFIX, Settings
+from tests.unit.faces.mcp.test_tools import all_tools
+
+DOCUMENT = (Path(__file__).resolve().parents[3] / "docs" / "clients.md").read_text()
+TITLES = {Client.CLAUDE: "Claude Code", Client.CURSOR: "Cursor", Client.CODEX: "Codex", Client.VSCODE: "VS Code"}
+WRAPPER = Path("/path/to/scripts/mcp-wrapper.sh")
+
+
+def section(title: str) -> str:
+    return DOCUMENT.split(f"\n## {title}\n")[1].split("\n## ")[0]
+
+
+@pytest.mark.parametrize("client", list(Client))
+def test_the_snippet_of_each_client_is_what_connect_shows(client):
+    block = re.search(r"```(?:json|toml)\n(.*?)```", section(TITLES[client]), flags=re.DOTALL)
+    assert block is not None
+    home = Path("/home/jane")
+    shown = configuration(client, Connection("http://127.0.0.1:9091", WRAPPER), home, home)
+    assert block[1] == shown.text
+
+
+def test_the_ten_tools_are_in_the_table():
+    assert set(re.findall(r"`((?:execute|search|get|list|cancel|chat)_\w+)`", section("What a client gets"))) == {
+        tool.name for tool in all_tools()
+    }
+
+
+def test_the_limits_of_pictures_are_those_of_the_gateway():
+    limits = Settings().gateway_limits
+    assert f"most {limits.max_images} and {limits.max_images_bytes // 1024**2} MiB together" in " ".join(
+        section("What a client gets").split()
+    )
+
+
+def test_every_setting_that_is_named_exists():
+    of_the_wrapper = {"ADMIN_GROUP", "DEVELOPER_GROUP", "CONTAINER"}
+    named = set(re.findall(rf"{PREFIX}([A-Z_]+)", DOCUMENT))
+    assert named - of_the_wrapper <= {name.upper() for name in Settings.model_fields}
+
+
+def test_the_exit_codes_are_those_of_the_wrapper():
+    script = (Path(__file__).resolve().parents[3] / "scripts" / "mcp-wrapper.sh").read_text()
+    declared = re.search(r"^readonly BAD_USE=(\d+) NO_KEY=(\d+) UNAVAILABLE=(\d+) NO_PERMISSION=(\d+)$", script, re.M)
+    assert declared is not None
+    assert re.findall(r"^\| (\d+) \|", section("Keys and groups"), flags=re.MULTILINE) == list(declared.groups())

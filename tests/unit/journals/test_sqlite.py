@@ -1,0 +1,129 @@
+import asyncio
+import sqlite3
+from contextlib import closing
+
+import pytest
+from structlog.testing import capture_logs
+
+from orchestrator.domain.errors import JournalUnavailable
+from orchestrator.domain.execution import Refusal, State
+from orchestrator.domain.ledger import CallOutcome, CallRecord
+from orchestrator.journals import sqlite as journal_module
+from orchestrator.journals.sqlite import SqliteJournal
+from tests.contract.test_journal import result_of
+from tests.support.samples import DEVELOPER, execution, tool_call
+
+
+async def test_the_journal_survives_a_restart(tmp_path):
+    file = tmp_path / "journal.sqlite3"
+    first = SqliteJournal(file, max_executions=10)
+    await first.open(execution(id="a"))
+    await first.finish(result_of("a"))
+    await first.close()
+    second = SqliteJournal(file, max_executions=10)
+    assert (await second.find("a")).exit_code == 3
+    await second.close()
+
+
+async def test_it_writes_ahead(tmp_path):
+    journal = SqliteJournal(tmp_path / "journal.sqlite3", max_executions=10)
+    await journal.check()
+    with sqlite3.connect(tmp_path / "journal.sqlite3") as database:
+        assert database.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    database.close()
+    await journal.close()
+
+
+async def test_a_place_that_cannot_be_written_is_a_clear_error(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    journal = SqliteJournal(tmp_path / "file" / "journal.sqlite3", max_executions=10)
+    with pytest.raises(JournalUnavailable) as caught:
+        await journal.check()
+    assert "disk space" in caught.value.hint
+    await journal.close()
+
+
+async def test_calls_are_on_disk_as_soon_as_they_are_recorded(tmp_path):
+    killed, next_one = (SqliteJournal(tmp_path / "journal.sqlite3", max_executions=10) for _ in range(2))
+    calls = (tool_call(), tool_call(CallOutcome.IN_FLIGHT))
+    await killed.open(execution(id="a"), State.RUNNING)
+    await killed.record_calls([CallRecord("a", number, call) for number, call in enumerate(calls)])
+    assert await next_one.mark_interrupted() == 1
+    assert (await next_one.find("a")).tool_calls == calls
+    await next_one.close()
+    await killed.close()
+
+
+async def test_a_call_is_recorded_when_another_writer_has_finished(tmp_path):
+    journal = SqliteJournal(tmp_path / "journal.sqlite3", max_executions=10)
+    await journal.open(execution(id="a"), State.RUNNING)
+    with closing(sqlite3.connect(tmp_path / "journal.sqlite3", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        recording = asyncio.create_task(journal.record_calls([CallRecord("a", 0, tool_call())]))
+        await asyncio.sleep(0)
+        assert not recording.done()
+        other.execute("COMMIT")
+    await recording
+    assert (await journal.find("a")).tool_calls == (tool_call(),)
+    await journal.close()
+
+
+async def test_after_a_write_that_failed_the_next_one_succeeds(tmp_path):
+    journal = SqliteJournal(tmp_path / "journal.sqlite3", max_executions=10)
+    await journal.open(execution(id="a"), State.RUNNING)
+    with pytest.raises(JournalUnavailable):
+        await journal.record_calls([CallRecord("a", 0, tool_call(tool=None))])
+    await journal.record_calls([CallRecord("a", 0, tool_call())])
+    assert (await journal.find("a")).tool_calls == (tool_call(),)
+    await journal.close()
+
+
+async def test_only_the_newest_executions_are_kept_with_their_output_and_calls(tmp_path):
+    journal = SqliteJournal(tmp_path / "journal.sqlite3", max_executions=3)
+    for number in range(6):
+        await journal.open(execution(id=f"e{number}"))
+        await journal.finish(result_of(f"e{number}", calls=(tool_call(),)))
+    await journal.prune()
+    kept = await journal.newest(caller=None, limit=10, before=None)
+    assert [record.id for record in kept] == ["e5", "e4", "e3"]
+    with sqlite3.connect(tmp_path / "journal.sqlite3") as database:
+        assert database.execute("SELECT count(*) FROM outputs").fetchone() == (6,)
+        assert database.execute("SELECT count(*) FROM tool_calls").fetchone() == (3,)
+    database.close()
+    await journal.close()
+
+
+async def test_refusals_have_a_quota_of_their_own_and_push_no_execution_out(tmp_path, monkeypatch):
+    monkeypatch.setattr(journal_module, "MAX_REFUSALS", 5)
+    monkeypatch.setattr(journal_module, "PRUNE_EVERY", 10)
+    journal = SqliteJournal(tmp_path / "journal.sqlite3", max_executions=2)
+    for number in range(2):
+        await journal.open(execution(id=f"e{number}"))
+        await journal.finish(result_of(f"e{number}"))
+    for number in range(38):
+        await journal.refuse(Refusal(f"r{number}", DEVELOPER, "queue_full", "full", at=1.0))
+    kept = [record.id for record in await journal.newest(caller=None, limit=100, before=None)]
+    assert kept == ["r37", "r36", "r35", "r34", "r33", "e1", "e0"]
+    await journal.close()
+
+
+async def test_an_execution_is_opened_whether_old_ones_can_be_removed_or_not(tmp_path, monkeypatch):
+    monkeypatch.setattr(journal_module, "PRUNE_EVERY", 1)
+    monkeypatch.setattr(journal_module, "PRUNE", "no SQL")
+    journal = SqliteJournal(tmp_path / "journal.sqlite3", max_executions=2)
+    with capture_logs() as logs:
+        await journal.open(execution(id="a"))
+    assert (await journal.find("a")).state is State.QUEUED
+    assert [entry["event"] for entry in logs] == ["journal.not_pruned"]
+    await journal.close()
+
+
+async def test_a_journal_of_another_version_is_set_aside_not_lost(tmp_path):
+    file = tmp_path / "journal.sqlite3"
+    with closing(sqlite3.connect(file)) as database:
+        database.execute("CREATE TABLE executions (id TEXT)")
+    journal = SqliteJournal(file, max_executions=10)
+    await journal.open(execution(id="a"))
+    assert (await journal.find("a")).id == "a"
+    await journal.close()
+    assert len(list(tmp_path.glob("journal.before-*.sqlite3"))) == 1

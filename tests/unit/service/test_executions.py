@@ -1,0 +1,391 @@
+import asyncio
+
+import pytest
+
+from orchestrator.domain.access import Caller, Role
+from orchestrator.domain.errors import (
+    AlreadyFinished,
+    EngineUnavailable,
+    IdempotencyMismatch,
+    InvalidRequest,
+    JournalUnavailable,
+    NotFound,
+    QueueFull,
+    ShuttingDown,
+)
+from orchestrator.domain.execution import Language, Outcome, State
+from orchestrator.domain.sandbox import PoolSize
+from orchestrator.engines.docker.slots import Slots
+from orchestrator.service import executions as executor_module
+from orchestrator.service.admission import Admission
+from orchestrator.service.executions import Executor, new_execution_id
+from orchestrator.service.readiness import Readiness
+from orchestrator.service.sandboxes import Sandboxes
+from orchestrator.service.warm_pool import WarmPool
+from tests.support.api import until
+from tests.support.fake_engine import EXIT_3, FOREVER, HELLO, FakeEngine
+from tests.support.fake_gateway import FakeGateway, FakeWorkspaces
+from tests.support.fake_journal import FakeJournal
+from tests.support.samples import ADMIN, DEVELOPER, OTHER_DEVELOPER, limits
+
+
+class Service:
+    def __init__(self, max_running=4, max_waiting=4, journal=None):
+        self.engine = FakeEngine()
+        self.journal = journal or FakeJournal()
+        self.slots = Slots(self.engine)
+        self.sandboxes = Sandboxes(self.engine, self.slots)
+        self.admission = Admission(
+            max_running=max_running,
+            max_waiting=max_waiting,
+            max_running_per_caller=max_running,
+            max_waiting_per_caller=max_waiting,
+        )
+        self.gateway = FakeGateway()
+        self.pool = WarmPool(self.sandboxes, dict, limits(), PoolSize(0, 0, 0, max_age_seconds=60))
+        self.readiness = Readiness(self.engine, self.journal)
+        self.readiness.problem = None
+        self.executor = Executor(
+            self.admission, self.pool, FakeWorkspaces(), self.gateway, self.journal, self.readiness
+        )
+
+    async def start(self, code, caller=DEVELOPER, timeout_seconds=5):
+        return await self.executor.start(caller, Language.PYTHON, code, limits(timeout_seconds), new_execution_id())
+
+    async def run(self, code, **kwargs):
+        return await (await self.start(code, **kwargs)).result()
+
+
+@pytest.fixture
+async def service():
+    service = Service()
+    yield service
+    await service.executor.drain(0)
+    await service.sandboxes.all_destroyed()
+    assert not service.engine.sandboxes
+    assert not any(grant.open for grant in service.gateway.grants)
+
+
+async def test_a_program_runs_once_in_its_own_sandbox_which_is_destroyed(service):
+    results = [await service.run(HELLO) for _ in range(3)]
+    await service.sandboxes.all_destroyed()
+    used = [c for c in service.engine.made if hasattr(c, "runs")]
+    assert [r.stdout for r in results] == [b"hello\n"] * 3
+    assert [(s.runs, s.destructions) for s in used] == [(1, 1)] * 3
+
+
+async def test_a_failing_program_is_a_result_with_its_streams_apart(service):
+    result = await service.run(EXIT_3)
+    assert (result.outcome, result.ending.exit_code) == (Outcome.FAILED, 3)
+    assert (result.stdout, result.stderr) == (b"out\n", b"err\n")
+
+
+async def test_sequential_executions_share_a_slot_one_at_a_time(service):
+    for _ in range(3):
+        await service.run(HELLO)
+        await service.sandboxes.all_destroyed()
+    assert len(service.slots.ids) == 1
+
+
+async def test_a_dead_slot_is_replaced(service):
+    await service.run(HELLO)
+    await service.sandboxes.all_destroyed()
+    (dead,) = service.slots.ids
+    service.engine.containers[dead].alive = False
+    assert (await service.run(HELLO)).outcome is Outcome.COMPLETED
+    assert dead not in service.slots.ids
+    assert dead in service.engine.removed
+
+
+async def test_cancelling_keeps_the_partial_output(service):
+    running = await service.start(FOREVER)
+    await until(lambda: service.engine.programs_run)
+    result = await service.executor.cancel(DEVELOPER, running.execution.id)
+    assert (result.outcome, result.stdout) == (Outcome.CANCELLED, b"begun\n")
+    assert service.journal.records[result.execution_id].outcome is Outcome.CANCELLED
+
+
+async def test_a_caller_cannot_cancel_anothers_execution_but_admin_can(service):
+    running = await service.start(FOREVER)
+    with pytest.raises(NotFound):
+        await service.executor.cancel(OTHER_DEVELOPER, running.execution.id)
+    assert not running.finished
+    result = await service.executor.cancel(ADMIN, running.execution.id)
+    assert result.outcome is Outcome.CANCELLED
+
+
+async def test_cancelling_what_has_finished_says_so(service):
+    result = await service.run(HELLO)
+    with pytest.raises(AlreadyFinished):
+        await service.executor.cancel(DEVELOPER, result.execution_id)
+
+
+async def test_cancelling_while_the_sandbox_starts_destroys_it_once_it_has_started(service):
+    service.engine.may_start.clear()
+    running = await service.start(HELLO)
+    await until(lambda: running.state is State.RUNNING)
+    result = await service.executor.cancel(DEVELOPER, running.execution.id)
+    assert result.outcome is Outcome.CANCELLED
+    service.engine.may_start.set()
+    await service.sandboxes.all_destroyed()
+    assert not service.engine.sandboxes
+    assert not service.engine.programs_run
+
+
+async def test_cancelling_in_the_queue_never_starts_it():
+    service = Service(max_running=1)
+    first = await service.start(FOREVER)
+    await until(lambda: service.engine.programs_run)
+    second = await service.start(HELLO)
+    result = await service.executor.cancel(DEVELOPER, second.execution.id)
+    assert result.outcome is Outcome.CANCELLED
+    assert service.admission.waiting == 0
+    first.cancel()
+    await first.result()
+    assert service.engine.programs_run == [FOREVER]
+
+
+async def test_the_daemon_ends_a_program_whose_supervisor_does_not(service, monkeypatch):
+    monkeypatch.setattr(executor_module, "BACKUP_KILL_SECONDS", 0.05)
+    service.engine.supervisor_hangs = True
+    result = await service.run(FOREVER, timeout_seconds=0.05)
+    assert (result.outcome, result.stdout) == (Outcome.TIMED_OUT, b"begun\n")
+
+
+async def test_an_engine_that_is_down_is_our_fault_and_recorded(service):
+    service.engine.go_down()
+    result = await service.run(HELLO)
+    assert (result.outcome, result.ending.error_code) == (Outcome.SANDBOX_ERROR, "engine_unavailable")
+    assert service.journal.records[result.execution_id].error_code == "engine_unavailable"
+    service.engine.fault = None
+    assert (await service.run(HELLO)).outcome is Outcome.COMPLETED
+
+
+async def test_nothing_runs_unrecorded(service):
+    service.journal.broken = True
+    with pytest.raises(JournalUnavailable):
+        await service.start(HELLO)
+    assert not service.engine.made
+    assert service.admission.running == 0
+
+
+async def test_more_than_the_queue_holds_is_refused():
+    service = Service(max_running=1, max_waiting=1)
+    running = [await service.start(FOREVER), await service.start(HELLO)]
+    with pytest.raises(QueueFull):
+        await service.start(HELLO)
+    running[0].cancel()
+    assert (await running[1].result()).outcome is Outcome.COMPLETED
+    await running[0].result()
+
+
+async def test_the_queue_is_served_in_order():
+    service = Service(max_running=1, max_waiting=10)
+    await asyncio.gather(*[running.result() for running in [await service.start(HELLO) for _ in range(5)]])
+    sequence = [record.sequence for record in service.journal.records.values()]
+    finished = sorted(service.journal.records.values(), key=lambda record: record.finished_at)
+    assert [record.sequence for record in finished] == sequence
+
+
+async def test_draining_refuses_new_work_and_cancels_what_outlasts_the_grace(service):
+    running = await service.start(FOREVER)
+    await until(lambda: service.engine.programs_run)
+    await service.executor.drain(0.01)
+    assert (await running.result()).outcome is Outcome.CANCELLED
+    with pytest.raises(ShuttingDown):
+        await service.start(HELLO)
+
+
+async def test_a_sandbox_that_cannot_be_removed_takes_its_slot_out_of_use(service):
+    service.engine.removal_fault = service.engine.fault or JournalUnavailable("cannot remove")
+    await service.run(HELLO)
+    await service.sandboxes.all_destroyed()
+    assert not service.slots.ids
+    service.engine.removal_fault = None
+    for container in list(service.engine.containers.values()):
+        await service.engine.remove(container.id)
+
+
+async def test_a_late_watcher_sees_everything_from_the_beginning(service):
+    running = await service.start(EXIT_3)
+    await running.result()
+    seen = [chunk.data async for chunk in running.happenings(heartbeat_seconds=1)]
+    assert seen == [b"out\n", b"err\n"]
+
+
+async def test_a_silent_program_gives_heartbeats(service):
+    running = await service.start(FOREVER)
+    chunks = running.happenings(heartbeat_seconds=0.01)
+    assert (await anext(chunks)).data == b"begun\n"
+    assert await anext(chunks) is None
+    await chunks.aclose()
+
+
+async def start_with_key(service, code=HELLO, key="k", caller=DEVELOPER):
+    return await service.executor.start(caller, Language.PYTHON, code, limits(), new_execution_id(), key)
+
+
+async def test_concurrent_requests_with_one_key_share_one_execution(service):
+    running = await asyncio.gather(*[start_with_key(service) for _ in range(10)])
+    results = await asyncio.gather(*[one.result() for one in running])
+    assert len({result.execution_id for result in results}) == 1
+    assert service.engine.programs_run == [HELLO]
+
+
+async def test_a_repeated_request_gets_the_recorded_result_without_running_again(service):
+    first = await (await start_with_key(service, EXIT_3)).result()
+    again = await (await start_with_key(service, EXIT_3)).result()
+    assert (again.execution_id, again.outcome, again.stdout, again.stderr) == (
+        first.execution_id,
+        Outcome.FAILED,
+        b"out\n",
+        b"err\n",
+    )
+    assert service.engine.programs_run == [EXIT_3]
+
+
+async def test_a_key_used_for_another_program_is_refused(service):
+    await (await start_with_key(service, HELLO)).result()
+    with pytest.raises(IdempotencyMismatch):
+        await start_with_key(service, EXIT_3)
+
+
+async def test_keys_of_different_callers_are_apart(service):
+    first, second = await start_with_key(service), await start_with_key(service, caller=OTHER_DEVELOPER)
+    assert first.execution.id != second.execution.id
+    await asyncio.gather(first.result(), second.result())
+
+
+async def test_the_execution_goes_on_until_its_last_watcher_is_gone(service):
+    running = await service.start(FOREVER)
+    with running.watched():
+        with running.watched():
+            pass
+        assert not running.cancelled.is_set()
+    assert (await running.result()).outcome is Outcome.CANCELLED
+
+
+async def test_a_daemon_that_is_not_ready_refuses_at_once_and_recovers(service):
+    service.engine.go_down()
+    await service.readiness.check()
+    with pytest.raises(EngineUnavailable):
+        await service.start(HELLO)
+    service.engine.fault = None
+    await service.readiness.check()
+    assert (await service.run(HELLO)).outcome is Outcome.COMPLETED
+
+
+async def test_a_role_may_have_a_shorter_time_than_the_others(service):
+    hurried = Caller("hurried", Role("hurried", frozenset(), max_timeout_seconds=0.05))
+    result = await service.run(FOREVER, caller=hurried, timeout_seconds=60)
+    assert (result.outcome, result.limits.timeout_seconds) == (Outcome.TIMED_OUT, 0.05)
+
+
+# --- what becomes of the record ---
+
+
+class SlowJournal(FakeJournal):
+    """Opens and finishes when it is let."""
+
+    def __init__(self):
+        super().__init__()
+        self.may_open, self.fault = asyncio.Event(), None
+
+    async def open(self, execution, state=State.QUEUED):
+        await self.may_open.wait()
+        await super().open(execution, state)
+
+    async def finish(self, result):
+        if self.fault is not None:
+            raise self.fault
+        await super().finish(result)
+
+
+@pytest.fixture
+async def slow():
+    service = Service(journal=SlowJournal())
+    yield service
+    service.journal.fault = None
+    service.journal.may_open.set()
+    await service.executor.drain(0)
+    await service.sandboxes.all_destroyed()
+    assert not service.engine.sandboxes
+
+
+async def test_a_caller_that_leaves_while_its_execution_is_recorded_leaves_a_cancelled_one(slow):
+    asked = asyncio.create_task(slow.start(HELLO))
+    await asyncio.sleep(0)
+    asked.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asked
+    slow.journal.may_open.set()
+    await until(lambda: slow.journal.records and not slow.admission.running)
+    (record,) = slow.journal.records.values()
+    assert (record.state, record.outcome) == (State.FINISHED, Outcome.CANCELLED)
+    assert slow.executor.find_running(record.id) is None
+
+
+async def test_a_caller_that_leaves_before_a_failing_record_gives_its_place_back(slow):
+    asked = asyncio.create_task(slow.start(HELLO))
+    await asyncio.sleep(0)
+    asked.cancel()
+    slow.journal.broken = True
+    slow.journal.may_open.set()
+    await asyncio.wait((asked,))
+    await until(lambda: not slow.admission.running)
+    assert slow.journal.records == {}
+
+
+async def test_what_is_being_recorded_when_the_daemon_stops_is_brought_to_its_end(slow):
+    asked = asyncio.create_task(slow.start(FOREVER))
+    await asyncio.sleep(0)
+    draining = asyncio.create_task(slow.executor.drain(0.05))
+    await asyncio.sleep(0.1)
+    slow.journal.may_open.set()
+    await draining
+    assert (await (await asked).result()).outcome is Outcome.CANCELLED
+
+
+@pytest.mark.parametrize("fault", [JournalUnavailable("disk full"), ValueError("a defect")])
+async def test_the_result_is_given_out_whatever_happens_to_its_record(slow, fault):
+    slow.journal.may_open.set()
+    slow.journal.fault = fault
+    result = await slow.run(HELLO)
+    assert result.outcome is Outcome.COMPLETED
+    assert slow.executor.find_running(result.execution_id) is None
+
+
+async def test_a_result_that_could_not_be_recorded_is_recorded_later(slow):
+    slow.journal.may_open.set()
+    slow.journal.fault = JournalUnavailable("disk full")
+    results = [await slow.run(HELLO) for _ in range(2)]
+    await slow.executor.record_what_is_missing()
+    assert {record.state for record in slow.journal.records.values()} == {State.RUNNING}
+    slow.journal.fault = None
+    await slow.executor.record_what_is_missing()
+    recorded = [slow.journal.records[result.execution_id] for result in results]
+    assert [(record.state, record.outcome) for record in recorded] == [(State.FINISHED, Outcome.COMPLETED)] * 2
+
+
+async def test_a_refusal_is_kept_short_whatever_was_sent(service):
+    await service.executor.refuse(DEVELOPER, "r", InvalidRequest("x" * 6_000_000))
+    assert len(service.journal.records["r"].detail) < 1000
+
+
+async def test_what_was_interrupted_is_told_before_the_daemon_is_ready_even_if_the_journal_fails_first(service):
+    running = await service.start(FOREVER)
+    restarted = Readiness(FakeEngine(), service.journal)
+    service.journal.mark_interrupted, works = broken_journal, service.journal.mark_interrupted
+    await restarted.check()
+    assert isinstance(restarted.problem, JournalUnavailable)
+    service.journal.mark_interrupted = works
+    await restarted.check()
+    assert restarted.ready
+    assert service.journal.records[running.execution.id].state is State.INTERRUPTED
+    again = await service.start(FOREVER)
+    await restarted.check()
+    assert service.journal.records[again.execution.id].state is State.RUNNING
+
+
+async def broken_journal():
+    raise JournalUnavailable("The journal cannot be used: locked (test).")
