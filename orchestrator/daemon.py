@@ -20,6 +20,7 @@ from aiohttp import web
 
 from orchestrator import __version__
 from orchestrator.adapters.access_files import AccessFiles
+from orchestrator.adapters.client_library import ClientLibrary
 from orchestrator.adapters.matrix import MatrixHomeserver
 from orchestrator.adapters.metrics import Metrics
 from orchestrator.adapters.tokens import O200kTokenCounter
@@ -27,15 +28,13 @@ from orchestrator.catalog.catalog import Catalog
 from orchestrator.catalog.observations import Observations
 from orchestrator.catalog.toolbox import Toolbox
 from orchestrator.domain.errors import OrchestratorError
-from orchestrator.domain.execution import Execution, ExecutionResult
+from orchestrator.domain.execution import ExecutionResult
 from orchestrator.engines.docker.engine import DockerEngine
 from orchestrator.engines.docker.lockdown import Identity, Policy
-from orchestrator.engines.docker.slots import Slots
-from orchestrator.engines.runner.relay import Accept
 from orchestrator.faces.auth import Authenticator
+from orchestrator.faces.context import Services
 from orchestrator.faces.gateway.app import Gateway
-from orchestrator.faces.http.app import build_app, max_body_bytes
-from orchestrator.faces.http.context import Api, ApiLimits
+from orchestrator.faces.http.app import build_app
 from orchestrator.faces.mcp.face import build_mcp_face
 from orchestrator.faces.mcp.server import McpFace
 from orchestrator.faces.rebinding import HostCheck
@@ -43,23 +42,33 @@ from orchestrator.journals.sqlite import SqliteJournal
 from orchestrator.service.admission import Admission
 from orchestrator.service.chat import Chat
 from orchestrator.service.chat_server import ChatServer
-from orchestrator.service.executions import Executor
+from orchestrator.service.direct_calls import DirectCalls
+from orchestrator.service.executions import Executions, ProgramRules
+from orchestrator.service.provisions import Provisions
 from orchestrator.service.readiness import Readiness
 from orchestrator.service.reaper import Reaper
+from orchestrator.service.records import Records
 from orchestrator.service.sandboxes import Sandboxes
 from orchestrator.service.servers import Servers
+from orchestrator.service.tool_calls import Policy as CallPolicy
+from orchestrator.service.tool_calls import ToolCalls
 from orchestrator.service.warm_pool import WarmPool
 from orchestrator.settings import Settings
 from orchestrator.upstreams.servers_file import read_servers
 from orchestrator.upstreams.upstreams import Upstreams
 from orchestrator.upstreams.watched_file import WatchedServersFile
-from orchestrator.wrappers.workspaces import Workspaces
+from orchestrator.wrappers.provision import WrapperFiles
 
 log = structlog.get_logger()
 
 SPARE_ENGINE_CALLS = 8
 STRAY_AFTER_SECONDS = 60.0
 ACCESS_CHECK_SECONDS = 1.0
+# One byte of code can take six in JSON (\\u00e9), and the rest of the body is small.
+JSON_EXPANSION = 6
+BODY_ALLOWANCE_BYTES = 64 * 1024
+# What looks at every tool call before it is sent and after it is answered, in this order.
+POLICIES: tuple[CallPolicy, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +76,7 @@ class Daemon:
     """A running daemon, as its owner sees it."""
 
     port: int
-    executor: Executor
+    executions: Executions
     readiness: Readiness
     reaper: Reaper
 
@@ -92,6 +101,7 @@ async def serve(settings: Settings) -> None:
 @asynccontextmanager
 async def running_daemon(settings: Settings) -> AsyncIterator[Daemon]:
     async with AsyncExitStack() as undo:
+        instance = instance_id(settings.instance_file)
         journal = SqliteJournal(settings.journal_file, max_executions=settings.journal_max_executions)
         undo.push_async_callback(journal.close)
         access = AccessFiles(settings.roles_file, settings.keys_dir)
@@ -100,18 +110,20 @@ async def running_daemon(settings: Settings) -> AsyncIterator[Daemon]:
             undo.push_async_callback(homeserver.close)
         chat = Chat(homeserver, settings.matrix_default_room)
         tools = _tools(settings, chat)
-        gateway = Gateway(tools.toolbox, tools.observations, tools.servers, access, journal, settings.gateway_limits)
+        tool_calls = ToolCalls(
+            tools.toolbox, tools.servers, tools.observations, access, journal, settings.gateway_limits, POLICIES
+        )
+        gateway = Gateway(tool_calls, tools.toolbox, settings.max_tool_request_bytes)
         undo.push_async_callback(gateway.shut_down)
 
-        engine = build_engine(settings, instance_id(settings.instance_file), gateway.accept)
+        engine = build_engine(settings, instance)
         undo.push_async_callback(engine.close)
-        slots = Slots(engine)
-        undo.push_async_callback(slots.retire_all)
-        sandboxes = Sandboxes(engine, slots)
+        sandboxes = Sandboxes(engine, gateway.accept)
         undo.push_async_callback(sandboxes.all_destroyed)
-        pool = WarmPool(
-            sandboxes, lambda: tools.workspaces.recipes(access.book), settings.limits(None), settings.pool_size
+        provisions = Provisions(
+            [ClientLibrary(settings.client_library), WrapperFiles(tools.catalog, tools.observations)]
         )
+        pool = WarmPool(sandboxes, lambda: provisions.recipes(access.book), settings.limits(None), settings.pool_size)
         undo.callback(pool.close)
 
         admission = Admission(
@@ -121,36 +133,65 @@ async def running_daemon(settings: Settings) -> AsyncIterator[Daemon]:
             max_waiting_per_caller=settings.max_waiting_per_caller,
         )
         metrics = Metrics(_gauges(admission, sandboxes, pool))
-        readiness = Readiness(engine, journal)
-        executor = Executor(
-            admission, pool, tools.workspaces, gateway, journal, readiness, on_finished=_observer(metrics)
+        readiness = Readiness(engine, journal, instance)
+        executions = Executions(
+            ProgramRules(settings.max_code_bytes, settings.max_timeout_seconds, settings.limits),
+            admission,
+            pool,
+            provisions,
+            tool_calls,
+            journal,
+            readiness,
+            instance,
+            on_finished=_observer(metrics),
         )
-        reaper = Reaper(engine, lambda: sandboxes.ids | slots.ids, stray_after_seconds=STRAY_AFTER_SECONDS)
-        await _recovered(readiness)
+        reaper = Reaper(engine, lambda: sandboxes.ids, stray_after_seconds=STRAY_AFTER_SECONDS)
+        try:
+            await readiness.recover()
+        except OrchestratorError as error:  # then the daemon is not ready until it succeeds
+            log.error("journal.unavailable", error=error.message)
         await asyncio.to_thread(tools.tokens.count, "the first count loads the vocabulary")
+
+        async def take_up_access_changes() -> None:
+            access.refresh()
+            tool_calls.drop_grants_of_lost_keys()
 
         loops = await undo.enter_async_context(_background())
         loops.run("upstreams", tools.upstreams.run)
         loops.repeat("readiness", readiness.check, settings.check_seconds)
-        loops.repeat("records", executor.record_what_is_missing, settings.check_seconds)
+        loops.repeat("records", executions.record_what_is_missing, settings.check_seconds)
         loops.repeat("reaper", reaper.remove_orphans, settings.check_seconds)
-        loops.repeat("access", _access_watch(access, gateway), ACCESS_CHECK_SECONDS)
+        loops.repeat("access", take_up_access_changes, ACCESS_CHECK_SECONDS)
         loops.repeat("servers", tools.servers_file.take_up_changes, settings.check_seconds)
         loops.repeat("pool", pool.tend, 0)
 
-        api = _api(settings, executor, journal, access, readiness, metrics, tools, chat)
-        mcp = build_mcp_face(
-            api, settings.mcp_reply_tokens, settings.mcp_progress_seconds, max_body_bytes(settings.max_code_bytes)
+        services = Services(
+            executions=executions,
+            records=Records(journal, executions.find_running),
+            direct_calls=DirectCalls(tool_calls, journal, instance),
+            authenticator=Authenticator(access),
+            hosts=HostCheck(frozenset(settings.allowed_hosts)),
+            readiness=readiness,
+            tokens=tools.tokens,
+            catalog=tools.catalog,
+            toolbox=tools.toolbox,
+            chat=chat,
+            max_body_bytes=settings.max_code_bytes * JSON_EXPANSION + BODY_ALLOWANCE_BYTES,
+            heartbeat_seconds=settings.heartbeat_seconds,
+            render_metrics=metrics.render,
+            version=__version__,
+            started_at=time.monotonic(),
         )
+        mcp = build_mcp_face(services, settings.mcp_reply_tokens, settings.mcp_progress_seconds)
         loops.run("mcp", mcp.run)
-        port = await undo.enter_async_context(_listening(api, mcp, settings))
-        undo.push_async_callback(executor.drain, settings.shutdown_grace_seconds)
-        yield Daemon(port, executor, readiness, reaper)
+        port = await undo.enter_async_context(_listening(services, mcp, settings))
+        undo.push_async_callback(executions.drain, settings.shutdown_grace_seconds)
+        yield Daemon(port, executions, readiness, reaper)
 
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """Everything about tools that is shared by the faces, the gateway and the sandboxes."""
+    """Everything about tools that the faces and the sandboxes share."""
 
     tokens: O200kTokenCounter
     upstreams: Upstreams
@@ -159,7 +200,6 @@ class Tools:
     catalog: Catalog
     observations: Observations
     toolbox: Toolbox
-    workspaces: Workspaces
 
 
 def _homeserver(settings: Settings) -> MatrixHomeserver | None:
@@ -189,15 +229,10 @@ def _tools(settings: Settings, chat: Chat) -> Tools:
         catalog=catalog,
         observations=observations,
         toolbox=Toolbox(catalog, observations),
-        workspaces=Workspaces(catalog, observations, settings.client_library),
     )
 
 
-def refuse_connections(slot_id: str) -> asyncio.Protocol:
-    return asyncio.Protocol()
-
-
-def build_engine(settings: Settings, owner: str, accept: Accept = refuse_connections) -> DockerEngine:
+def build_engine(settings: Settings, owner: str) -> DockerEngine:
     policy = Policy(
         image=settings.runner_image,
         network=settings.network,
@@ -205,13 +240,7 @@ def build_engine(settings: Settings, owner: str, accept: Accept = refuse_connect
         runtime=settings.runtime,
     )
     identity = Identity(owner=owner, epoch=secrets.token_hex(8))
-    return DockerEngine(
-        settings.docker_host,
-        policy,
-        identity,
-        accept=accept,
-        max_calls=2 * settings.max_running + SPARE_ENGINE_CALLS,
-    )
+    return DockerEngine(settings.docker_host, policy, identity, max_calls=2 * settings.max_running + SPARE_ENGINE_CALLS)
 
 
 def instance_id(file: Path) -> str:
@@ -224,43 +253,11 @@ def instance_id(file: Path) -> str:
     return file.read_text().strip()
 
 
-def _api(
-    settings: Settings,
-    executor: Executor,
-    journal: SqliteJournal,
-    access: AccessFiles,
-    readiness: Readiness,
-    metrics: Metrics,
-    tools: Tools,
-    chat: Chat,
-) -> Api:
-    return Api(
-        executor=executor,
-        journal=journal,
-        authenticator=Authenticator(access),
-        hosts=HostCheck(frozenset(settings.allowed_hosts)),
-        readiness=readiness,
-        tokens=tools.tokens,
-        catalog=tools.catalog,
-        toolbox=tools.toolbox,
-        chat=chat,
-        limits=ApiLimits(
-            max_code_bytes=settings.max_code_bytes,
-            max_timeout_seconds=settings.max_timeout_seconds,
-            heartbeat_seconds=settings.heartbeat_seconds,
-            limits_for=settings.limits,
-        ),
-        render_metrics=metrics.render,
-        version=__version__,
-        started_at=time.monotonic(),
-    )
-
-
 @asynccontextmanager
-async def _listening(api: Api, mcp: McpFace, settings: Settings) -> AsyncIterator[int]:
+async def _listening(services: Services, mcp: McpFace, settings: Settings) -> AsyncIterator[int]:
     # A client that goes away cancels its handler, and the handler its execution.
     runner = web.AppRunner(
-        build_app(api, mcp.handle),
+        build_app(services, mcp.handle),
         access_log=None,
         auto_decompress=False,
         handler_cancellation=True,
@@ -274,13 +271,6 @@ async def _listening(api: Api, mcp: McpFace, settings: Settings) -> AsyncIterato
         yield int(runner.addresses[0][1])
     finally:
         await runner.cleanup()
-
-
-async def _recovered(readiness: Readiness) -> None:
-    try:
-        await readiness.recover()
-    except OrchestratorError as error:  # then the daemon is not ready until it succeeds
-        log.error("journal.unavailable", error=error.message)
 
 
 class Loops:
@@ -322,14 +312,6 @@ async def _repeat(name: str, work: Callable[[], Awaitable[object]], every_second
         await asyncio.sleep(every_seconds)
 
 
-def _access_watch(access: AccessFiles, gateway: Gateway) -> Callable[[], Awaitable[None]]:
-    async def take_up_changes() -> None:
-        access.refresh()
-        gateway.drop_grants_of_lost_keys()
-
-    return take_up_changes
-
-
 def _gauges(admission: Admission, sandboxes: Sandboxes, pool: WarmPool) -> dict[str, tuple[str, Callable[[], float]]]:
     return {
         "code_executor_running": ("Executions that run now.", lambda: admission.running),
@@ -343,19 +325,20 @@ def _gauges(admission: Admission, sandboxes: Sandboxes, pool: WarmPool) -> dict[
     }
 
 
-def _observer(metrics: Metrics) -> Callable[[Execution, ExecutionResult], None]:
-    def observe(execution: Execution, result: ExecutionResult) -> None:
-        metrics.observe(execution, result)
+def _observer(metrics: Metrics) -> Callable[[ExecutionResult], None]:
+    def observe(result: ExecutionResult) -> None:
+        metrics.observe(result)
+        record = result.record
         log.info(
             "execution.finished",
-            execution_id=execution.id,
-            caller=execution.caller.key_name,
-            language=execution.language.value,
-            outcome=result.outcome.value,
-            exit_code=result.ending.exit_code,
-            seconds=round(result.timings.total_seconds, 4),
-            output_bytes=len(result.stdout),
-            error_code=result.ending.error_code,
+            execution_id=record.id,
+            caller=record.caller,
+            language=record.language,
+            outcome=record.outcome,
+            exit_code=record.exit_code,
+            seconds=round(record.timings.total_seconds, 4),
+            output_bytes=record.stdout_bytes,
+            error_code=record.error_code,
         )
 
     return observe

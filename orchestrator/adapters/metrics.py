@@ -9,7 +9,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
-from orchestrator.domain.execution import Execution, ExecutionResult
+from orchestrator.domain.execution import ExecutionResult
 from orchestrator.domain.ledger import CallOutcome
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
@@ -41,14 +41,15 @@ class Metrics:
         for outcome in CallOutcome:  # so that the first denied call is a step from 0, not a new line
             self._calls.labels(outcome)
 
-    def observe(self, execution: Execution, result: ExecutionResult) -> None:
-        self._executions.labels(execution.language, result.outcome).inc()
-        self._phases.labels("queue").observe(result.timings.queue_seconds)
-        self._phases.labels("start").observe(result.timings.start_seconds)
-        self._phases.labels("run").observe(result.timings.run_seconds)
-        self._output.labels("stdout").inc(len(result.stdout))
-        self._output.labels("stderr").inc(len(result.stderr))
-        for call in result.tool_calls:
+    def observe(self, result: ExecutionResult) -> None:
+        record = result.record
+        self._executions.labels(record.language, record.outcome).inc()
+        self._phases.labels("queue").observe(record.timings.queue_seconds)
+        self._phases.labels("start").observe(record.timings.start_seconds)
+        self._phases.labels("run").observe(record.timings.run_seconds)
+        self._output.labels("stdout").inc(record.stdout_bytes)
+        self._output.labels("stderr").inc(record.stderr_bytes)
+        for call in record.tool_calls:
             self._calls.labels(call.outcome).inc()
 
     def render(self) -> bytes:

@@ -187,7 +187,8 @@ def why(role: str, tool: Annotated[str, typer.Argument(help="SERVER/TOOL")]) -> 
 @app.command()
 def doctor(as_json: AsJson = False) -> None:
     """Check engine, image, network, port, keys and roles; each finding with its fix."""
-    from orchestrator.commands.doctor import Verdict, examine
+    from orchestrator.commands.doctor import examine
+    from orchestrator.domain.sandbox import Verdict
 
     findings = asyncio.run(examine(_settings()))
     if as_json:

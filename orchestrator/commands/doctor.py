@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import AsyncIterator
-from dataclasses import dataclass
-from enum import StrEnum
+from collections.abc import Sequence
 from typing import Any
 
 import aiohttp
@@ -15,27 +13,12 @@ import aiohttp
 from orchestrator.adapters.access_files import RolesFileInvalid, read_book
 from orchestrator.commands import keys
 from orchestrator.daemon import build_engine
-from orchestrator.domain.errors import OrchestratorError
+from orchestrator.domain.sandbox import Finding, Verdict
 from orchestrator.domain.upstream import UpstreamState
-from orchestrator.engines.docker.engine import DockerEngine
+from orchestrator.service.ports import Engine
 from orchestrator.settings import Settings
 
-LEAST_API_VERSION = (1, 41)
 LEAST_FREE_BYTES = 1024**3
-
-
-class Verdict(StrEnum):
-    OK = "ok"
-    WARNING = "warning"
-    FAILED = "failed"
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    check: str
-    verdict: Verdict
-    detail: str
-    fix: str = ""
 
 
 def _ok(check: str, detail: str) -> Finding:
@@ -51,78 +34,26 @@ def _warning(check: str, detail: str, fix: str) -> Finding:
 
 
 async def examine(settings: Settings) -> list[Finding]:
-    findings = [finding async for finding in _engine_findings(settings)]
-    findings += await _daemon(settings)
-    findings += [_seccomp(settings), _roles(settings), *_key_files(settings), _disk(settings)]
-    return findings
+    return [
+        *await _engine(settings),
+        *await _daemon(settings),
+        _seccomp(settings),
+        _roles(settings),
+        *_key_files(settings),
+        _disk(settings),
+    ]
 
 
-async def _engine_findings(settings: Settings) -> AsyncIterator[Finding]:
-    socket = _socket(settings)
-    yield socket
-    if socket.verdict is Verdict.FAILED:
-        return
+async def _engine(settings: Settings) -> Sequence[Finding]:
     try:
-        engine = build_engine(settings, owner="doctor")
+        engine: Engine = build_engine(settings, owner="doctor")
     except OSError as error:
-        yield _failed("engine", f"the seccomp profile cannot be read: {error}", "Restore runner-image/seccomp.json.")
-        return
+        fix = "Restore runner-image/seccomp.json."
+        return [_failed("engine", f"the seccomp profile cannot be read: {error}", fix)]
     try:
-        async for finding in _reachable_engine(engine, settings):
-            yield finding
-    except OrchestratorError as error:
-        yield _failed("engine", error.message, error.hint)
+        return await engine.describe()
     finally:
         await engine.close()
-
-
-def _socket(settings: Settings) -> Finding:
-    if not settings.docker_host.startswith("unix://"):
-        return _ok("engine socket", settings.docker_host)
-    path = settings.docker_host.removeprefix("unix://")
-    if not os.path.exists(path):
-        return _failed(
-            "engine socket", f"{path} is not there", "Start the engine: 'make up' does it on Debian as root."
-        )
-    if not os.access(path, os.R_OK | os.W_OK):
-        fix = "Add your user to the group of the socket: 'sudo usermod -aG docker $USER', then log in again."
-        return _failed("engine socket", f"{path}: permission denied", fix)
-    return _ok("engine socket", path)
-
-
-async def _reachable_engine(engine: DockerEngine, settings: Settings) -> AsyncIterator[Finding]:
-    described = await engine.describe()
-    api = tuple(int(part) for part in described.api_version.split("."))
-    if api < LEAST_API_VERSION:
-        yield _failed("engine version", f"API {described.api_version}", "Update the engine to 20.10 or newer.")
-    else:
-        yield _ok("engine version", f"{described.version} (API {described.api_version}, {described.storage_driver})")
-    yield _ok("cgroups", f"version {described.cgroup_version}")
-    yield _runtime(settings.runtime, described.runtimes)
-    yield await _image(engine, settings)
-    yield await _network(engine, settings)
-
-
-def _runtime(runtime: str, known: tuple[str, ...]) -> Finding:
-    if runtime in known:
-        return _ok("runtime", runtime)
-    fix = f"Configure it in the engine or set CODE_EXECUTOR_RUNTIME to one of: {', '.join(known)}."
-    return _failed("runtime", f"the engine knows no runtime {runtime}", fix)
-
-
-async def _image(engine: DockerEngine, settings: Settings) -> Finding:
-    try:
-        return _ok("runner image", f"{settings.runner_image} ({await engine.image_id()})")
-    except OrchestratorError as error:
-        return _failed("runner image", error.message, error.hint)
-
-
-async def _network(engine: DockerEngine, settings: Settings) -> Finding:
-    try:
-        state = await engine.network_state()
-    except OrchestratorError as error:
-        return _failed("network", error.message, error.hint)
-    return _ok("network", f"{settings.network} ({state})")
 
 
 async def _daemon(settings: Settings) -> list[Finding]:

@@ -1,15 +1,45 @@
 """Faults that are ours or the caller's. A failing program is not one of them: it is an ExecutionResult.
 
-Each class has a stable `code`; its docstring is the hint that tells the reader what to do next.
+Each class has a stable `code` and a `category`, which every face maps to its own status; its docstring is the hint
+that tells the reader what to do next.
 """
 
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import ClassVar
+
 _SUMMARY_CHARACTERS = 500
+
+
+class Category(StrEnum):
+    """What kind of fault it is, and so whose turn it is to act."""
+
+    MALFORMED = "malformed"
+    INVALID = "invalid"
+    UNSUPPORTED = "unsupported"
+    TOO_LARGE = "too_large"
+    OUT_OF_RANGE = "out_of_range"
+    UNAUTHENTICATED = "unauthenticated"
+    DENIED = "denied"
+    MISDIRECTED = "misdirected"
+    NOT_FOUND = "not_found"
+    CONFLICT = "conflict"
+    LIMITED = "limited"
+    NOT_CONFIGURED = "not_configured"
+    UNAVAILABLE = "unavailable"
+    REFUSED_ELSEWHERE = "refused_elsewhere"
+    UNCONFIRMED = "unconfirmed"
+    INTERNAL = "internal"
 
 
 class OrchestratorError(Exception):
     """Look at the daemon's log for the cause."""
 
-    code = "internal_error"
+    code: ClassVar[str] = "internal_error"
+    category: ClassVar[Category] = Category.INTERNAL
+    # For models, which act with tools instead of the HTTP API; the docstring serves where this is None.
+    hint_for_models: ClassVar[str | None] = None
 
     def __init__(self, message: str, *, retry_after_seconds: int | None = None) -> None:
         super().__init__(message)
@@ -31,195 +61,240 @@ class InvalidRequest(OrchestratorError):
     """Correct the request as the message says and send it again; nothing was run."""
 
     code = "invalid_request"
+    category = Category.INVALID
 
 
 class MalformedJson(OrchestratorError):
     """Send one JSON object as the body, encoded as UTF-8."""
 
     code = "malformed_json"
+    category = Category.MALFORMED
 
 
 class UnsupportedContentType(OrchestratorError):
     """Send the body with the header 'Content-Type: application/json'."""
 
     code = "unsupported_content_type"
+    category = Category.UNSUPPORTED
 
 
 class CodeTooLarge(OrchestratorError):
     """Send less code: pass large data through a tool or create it inside the program."""
 
     code = "code_too_large"
+    category = Category.TOO_LARGE
 
 
 class Unauthenticated(OrchestratorError):
     """Send the key as 'Authorization: Bearer KEY' or 'X-API-Key: KEY'; keys are in secrets/*.key."""
 
     code = "unauthenticated"
+    category = Category.UNAUTHENTICATED
 
 
 class ForeignOrigin(OrchestratorError):
     """A web page of another site may not use the API; call it from a program, or from a page on this machine."""
 
     code = "foreign_origin"
+    category = Category.DENIED
 
 
 class MisdirectedRequest(OrchestratorError):
     """Use the address localhost or 127.0.0.1, or list the name in CODE_EXECUTOR_ALLOWED_HOSTS."""
 
     code = "misdirected_request"
+    category = Category.MISDIRECTED
 
 
 class NotFound(OrchestratorError):
     """Check the id and that the key is the one that started the execution."""
 
     code = "not_found"
+    category = Category.NOT_FOUND
+    hint_for_models = "Check the id, and that the execution is yours."
 
 
 class AlreadyFinished(OrchestratorError):
     """Read its result with GET /executions/{id}."""
 
     code = "already_finished"
+    category = Category.CONFLICT
+    hint_for_models = "Read its output with get_execution."
 
 
 class RangeNotSatisfiable(OrchestratorError):
     """Ask for a range of the form 'bytes=FIRST-LAST' that begins within the stored output."""
 
     code = "range_not_satisfiable"
+    category = Category.OUT_OF_RANGE
 
 
 class QueueFull(OrchestratorError):
     """Too many executions are waiting; try again later, or raise CODE_EXECUTOR_MAX_WAITING or its _PER_CALLER."""
 
     code = "queue_full"
+    category = Category.LIMITED
 
 
 class IdempotencyMismatch(OrchestratorError):
     """Use a new Idempotency-Key for a different program."""
 
     code = "idempotency_mismatch"
+    category = Category.INVALID
 
 
 class ShuttingDown(OrchestratorError):
     """The daemon is stopping; try again when it is back."""
 
     code = "shutting_down"
+    category = Category.UNAVAILABLE
 
 
 class NotReady(OrchestratorError):
     """Wait until GET /readyz answers 200."""
 
     code = "not_ready"
+    category = Category.UNAVAILABLE
 
 
 class EngineUnavailable(OrchestratorError):
     """Check the container engine with 'make doctor'; the daemon recovers by itself when it is back."""
 
     code = "engine_unavailable"
+    category = Category.UNAVAILABLE
 
 
 class RunnerImageMissing(OrchestratorError):
     """Build the runner image with 'make image'."""
 
     code = "runner_image_missing"
+    category = Category.UNAVAILABLE
 
 
 class NetworkUnsafe(OrchestratorError):
     """Remove the network so that the daemon makes it anew, or name another with CODE_EXECUTOR_NETWORK."""
 
     code = "network_unsafe"
+    category = Category.UNAVAILABLE
 
 
 class LockdownMismatch(OrchestratorError):
     """The engine did not apply the lockdown, so nothing was run; the log line lockdown.mismatch lists what differs."""
 
     code = "lockdown_mismatch"
+    category = Category.UNAVAILABLE
 
 
 class SandboxFault(OrchestratorError):
     """The sandbox failed, not your program; run it again, and look at the daemon's log if it recurs."""
 
     code = "sandbox_error"
+    category = Category.UNAVAILABLE
 
 
 class JournalUnavailable(OrchestratorError):
     """Free disk space or make the data directory writable; nothing is run unrecorded."""
 
     code = "journal_unavailable"
+    category = Category.UNAVAILABLE
 
 
 class ToolDenied(OrchestratorError):
     """Use a tool that your role may call: GET /tools lists them; an operator extends the role in roles.json."""
 
     code = "tool_denied"
+    category = Category.DENIED
+    hint_for_models = "Use a tool that your role may call: list_tools shows them."
 
 
 class ToolUnavailable(OrchestratorError):
     """The tool's server cannot be reached now; it is retried in the background, so try again later."""
 
     code = "tool_unavailable"
+    category = Category.UNAVAILABLE
 
 
 class ToolNotFound(OrchestratorError):
     """Search for the tool with GET /tools/search; names are compared exactly."""
 
     code = "tool_not_found"
+    category = Category.NOT_FOUND
+    hint_for_models = "Search for the tool with search_tools; names are compared exactly."
 
 
 class InvalidArguments(OrchestratorError):
     """Correct the arguments as the signature in the message shows."""
 
     code = "invalid_arguments"
+    category = Category.INVALID
+    hint_for_models = "Correct the arguments as the tool's schema says, then call it again."
 
 
 class LimitExceeded(OrchestratorError):
     """Make fewer or smaller calls, or raise CODE_EXECUTOR_MAX_TOOL_* or the role's maxToolCalls."""
 
     code = "limit_exceeded"
+    category = Category.LIMITED
 
 
 class GrantInvalid(OrchestratorError):
     """A grant is valid for one execution, in its own sandbox, until it ends."""
 
     code = "grant_invalid"
+    category = Category.UNAUTHENTICATED
 
 
 class ChatNotConfigured(OrchestratorError):
     """Set CODE_EXECUTOR_MATRIX_HOMESERVER and CODE_EXECUTOR_MATRIX_TOKEN and restart the daemon."""
 
     code = "chat_not_configured"
+    category = Category.NOT_CONFIGURED
+    hint_for_models = ""
 
 
 class RoomDenied(OrchestratorError):
     """Use a room that your role may use; an operator extends chatRooms of the role in roles.json."""
 
     code = "room_denied"
+    category = Category.DENIED
 
 
 class RoomNotFound(OrchestratorError):
     """Check the room's id or alias, and that the chat account is a member of the room or was invited to it."""
 
     code = "room_not_found"
+    category = Category.NOT_FOUND
 
 
 class ChatRefused(OrchestratorError):
     """The homeserver said no, and the message says why; asking again will not help."""
 
     code = "chat_refused"
+    category = Category.REFUSED_ELSEWHERE
 
 
 class ChatRateLimited(OrchestratorError):
     """The homeserver wants fewer requests; ask again after the time that the message names."""
 
     code = "chat_rate_limited"
+    category = Category.LIMITED
 
 
 class ChatUnavailable(OrchestratorError):
     """The homeserver cannot be reached now; ask again later."""
 
     code = "chat_unavailable"
+    category = Category.UNAVAILABLE
 
 
 class ChatUnconfirmed(OrchestratorError):
     """Send the same text again with the same transactionId: it is posted at most once."""
 
     code = "chat_unconfirmed"
+    category = Category.UNCONFIRMED
+
+
+def fault_of(code: str | None, message: str) -> OrchestratorError:
+    """Return the error that was recorded under its code, so that it is told as it was when it happened."""
+    known = {kind.code: kind for kind in OrchestratorError.__subclasses__()}
+    return known.get(code or "", OrchestratorError)(message, retry_after_seconds=5)

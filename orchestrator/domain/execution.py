@@ -1,8 +1,8 @@
-"""One execution, from request to record."""
+"""One execution, from request to record. A record is the one description of it: journal and faces derive from it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from hashlib import sha256
 
@@ -28,6 +28,11 @@ class Outcome(StrEnum):
     OUTPUT_LIMIT = "output_limit"
     CANCELLED = "cancelled"
     SANDBOX_ERROR = "sandbox_error"
+
+
+class Kind(StrEnum):
+    PROGRAM = "program"
+    CALL = "call"  # of one tool, that no program made
 
 
 class State(StrEnum):
@@ -79,25 +84,6 @@ class Recipe:
 
 
 @dataclass(frozen=True, slots=True)
-class Execution:
-    id: str
-    caller: Caller
-    language: Language
-    code: str
-    limits: Limits
-    accepted_at: float
-    idempotency_key: str | None = None
-
-    @property
-    def code_bytes(self) -> int:
-        return len(self.code.encode())
-
-    @property
-    def code_sha256(self) -> str:
-        return sha256(self.code.encode()).hexdigest()
-
-
-@dataclass(frozen=True, slots=True)
 class Usage:
     cpu_seconds: float = 0.0
     max_memory_bytes: int = 0
@@ -127,48 +113,17 @@ class Timings:
 
 
 @dataclass(frozen=True, slots=True)
-class ExecutionResult:
-    execution_id: str
-    ending: Ending
-    stdout: bytes
-    stderr: bytes
-    limits: Limits
-    timings: Timings
-    finished_at: float
-    tool_calls: tuple[ToolCall, ...] = ()
-    warm: bool = False
-    images: tuple[Image, ...] = ()
-
-    @property
-    def outcome(self) -> Outcome:
-        return self.ending.outcome
-
-    @property
-    def truncated(self) -> bool:
-        return self.outcome is Outcome.OUTPUT_LIMIT
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """A call that was turned away before anything ran."""
-
-    execution_id: str
-    caller: Caller
-    error_code: str
-    detail: str
-    at: float
-
-
-@dataclass(frozen=True, slots=True)
 class ExecutionRecord:
-    """What the journal remembers of one execution; its output is read apart, by range."""
+    """All that is known of one execution but its code and its output, which may be large and are read apart."""
 
-    sequence: int
     id: str
     caller: str
     role: str
     state: State
     accepted_at: float
+    kind: Kind = Kind.PROGRAM
+    instance: str = ""
+    sequence: int = 0  # its place in the journal, which gives it
     language: Language | None = None
     code_sha256: str | None = None
     code_bytes: int | None = None
@@ -178,12 +133,96 @@ class ExecutionRecord:
     signal: int | None = None
     error_code: str | None = None
     detail: str | None = None
+    warm: bool = False
     stdout_bytes: int = 0
     stderr_bytes: int = 0
     limits: Limits | None = None
-    timings: Timings | None = None
-    usage: Usage | None = None
+    timings: Timings = Timings()
+    usage: Usage = Usage()
     tool_calls: tuple[ToolCall, ...] = ()
+
+    @property
+    def truncated(self) -> bool:
+        return self.outcome is Outcome.OUTPUT_LIMIT
+
+    @property
+    def never_ran(self) -> bool:
+        return self.outcome is Outcome.SANDBOX_ERROR and self.timings.run_seconds == 0
+
+    def ended(self, ending: Ending, at: float) -> ExecutionRecord:
+        return replace(
+            self,
+            state=State.FINISHED,
+            finished_at=at,
+            outcome=ending.outcome,
+            exit_code=ending.exit_code,
+            signal=ending.signal,
+            usage=ending.usage,
+            error_code=ending.error_code,
+            detail=ending.detail,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """A program and who wants it run, under which limits."""
+
+    id: str
+    caller: Caller
+    language: Language
+    code: str
+    limits: Limits
+    accepted_at: float
+    idempotency_key: str | None = None
+
+    def record(self, state: State, instance: str = "") -> ExecutionRecord:
+        """Describe it as it begins."""
+        code = self.code.encode()
+        return ExecutionRecord(
+            id=self.id,
+            caller=self.caller.key_name,
+            role=self.caller.role.name,
+            state=state,
+            accepted_at=self.accepted_at,
+            instance=instance,
+            language=self.language,
+            code_sha256=sha256(code).hexdigest(),
+            code_bytes=len(code),
+            limits=self.limits,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionResult:
+    """The record of an execution that ended, with what it printed and showed."""
+
+    record: ExecutionRecord
+    stdout: bytes = b""
+    stderr: bytes = b""
+    images: tuple[Image, ...] = ()
+
+    @property
+    def execution_id(self) -> str:
+        return self.record.id
+
+    @property
+    def outcome(self) -> Outcome:
+        return self.record.outcome or Outcome.SANDBOX_ERROR
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which records are wanted; what is None does not matter."""
+
+    caller: str | None = None
+    kind: Kind | None = None
+    outcome: Outcome | None = None
+    language: Language | None = None
+    server: str | None = None
+    tool: str | None = None  # of `server`
+    since: float | None = None
+    until: float | None = None
+    before: int | None = None  # in sequence: the page that follows
 
 
 @dataclass(frozen=True, slots=True)

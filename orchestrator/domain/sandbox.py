@@ -8,10 +8,8 @@ from enum import StrEnum
 
 from orchestrator.domain.execution import Limits, Recipe
 
-
-class Kind(StrEnum):
-    SANDBOX = "sandbox"
-    SLOT = "slot"
+# Nothing but its own loopback is reachable in a sandbox; the engine carries what connects to this port to the gateway.
+GATEWAY_PORT = 9092
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,19 +33,27 @@ class OwnedContainer:
     """A labelled container of this installation, from this start of the daemon or an earlier one."""
 
     id: str
-    kind: Kind
     of_this_epoch: bool
-    lifetime_seconds: float | None = None  # a slot has no end of its own
+    kind: str = "sandbox"  # what the engine calls it, for the log
+    in_use: bool = False  # by the engine itself, beside the sandboxes that it gave out
+    lifetime_seconds: float | None = None  # None when it has no end of its own
     tampered: bool = False
 
 
+class Verdict(StrEnum):
+    OK = "ok"
+    WARNING = "warning"
+    FAILED = "failed"
+
+
 @dataclass(frozen=True, slots=True)
-class EngineDescription:
-    version: str
-    api_version: str
-    cgroup_version: str
-    storage_driver: str
-    runtimes: tuple[str, ...]
+class Finding:
+    """One thing that was looked at: what it is like, and how to mend it."""
+
+    check: str
+    verdict: Verdict
+    detail: str
+    fix: str = ""
 
 
 @dataclass(frozen=True, slots=True)

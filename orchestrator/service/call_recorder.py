@@ -13,14 +13,14 @@ from orchestrator.domain.ledger import CallRecord, ToolCall
 log = structlog.get_logger()
 
 
-class Journal(Protocol):
+class CallJournal(Protocol):
     async def record_calls(self, calls: Sequence[CallRecord]) -> None: ...
 
 
 class Recorder:
     """Writes one batch after another: what comes while one is written is the next, so many calls take few commits."""
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, journal: CallJournal) -> None:
         self._journal = journal
         self._waiting: dict[tuple[str, int], ToolCall] = {}
         self._next: asyncio.Task[None] | None = None
@@ -44,20 +44,15 @@ class Recorder:
 
     async def _write_next(self) -> None:
         async with self._writing:
-            batch, self._waiting, self._next = self._waiting, {}, None
-            await self._write([CallRecord(*place, call) for place, call in batch.items()])
-
-    async def _write(self, batch: list[CallRecord]) -> None:
-        try:
-            await self._journal.record_calls(batch)
-        except Exception as error:  # whatever it is: the calls of others are in the batch, too
-            self._complain(batch, error)
-        else:
-            self._failing = False
-
-    def _complain(self, batch: list[CallRecord], error: Exception) -> None:
-        """Once until it works again. The calls go on: the execution's end brings its whole ledger once more."""
-        if not self._failing:
-            executions = sorted({record.execution_id for record in batch})
-            log.error("calls.not_recorded", execution_ids=executions, error=str(error))
-        self._failing = True
+            waiting, self._waiting, self._next = self._waiting, {}, None
+            batch = [CallRecord(*place, call) for place, call in waiting.items()]
+            try:
+                await self._journal.record_calls(batch)
+            except Exception as error:  # whatever it is: the calls of others are in the batch, too
+                # Said once until it works again. The calls go on: an execution's end brings its whole ledger once more.
+                if not self._failing:
+                    executions = sorted({record.execution_id for record in batch})
+                    log.error("calls.not_recorded", execution_ids=executions, error=str(error))
+                self._failing = True
+            else:
+                self._failing = False

@@ -75,6 +75,13 @@ class Chat:
     def configured(self) -> bool:
         return self._homeserver is not None
 
+    def require_configured(self) -> None:
+        if self._homeserver is None:
+            raise ChatNotConfigured(
+                "Chat is not configured: an operator sets CODE_EXECUTOR_MATRIX_HOMESERVER and "
+                "CODE_EXECUTOR_MATRIX_TOKEN and restarts the daemon."
+            )
+
     async def send(self, role: Role, room: str | None, text: str, transaction_id: str | None = None) -> Sent:
         transaction_id = transaction_id or secrets.token_hex(8)
         try:
@@ -97,9 +104,9 @@ class Chat:
         before: str | None = None,
     ) -> MessagePage:
         if since is not None and before is not None:
-            raise InvalidArguments("since, before: give one of them; since reads on, before reads back.")
+            raise InvalidArguments("Give `since` to read on or `before` to read back, not both.")
         if not 1 <= limit <= MAX_MESSAGES:
-            raise InvalidArguments(f"limit: it is a whole number from 1 to {MAX_MESSAGES}.")
+            raise InvalidArguments(f"`limit` must be a whole number from 1 to {MAX_MESSAGES}.")
         async with self._inside(role, "read", room) as place:
             if before is None:
                 page = await place.homeserver.newest(place.id, limit, since)
@@ -128,11 +135,8 @@ class Chat:
         self.problem = None
 
     async def _enter(self, role: Role, tool: str, room: str | None) -> Place:
-        if self._homeserver is None:
-            raise ChatNotConfigured(
-                "Chat is not configured: an operator sets CODE_EXECUTOR_MATRIX_HOMESERVER and "
-                "CODE_EXECUTOR_MATRIX_TOKEN and restarts the daemon."
-            )
+        self.require_configured()
+        assert self._homeserver is not None  # noqa: S101  (narrows the type)
         name = self._named(room)
         _require_tool(role, tool, name)
         rule = await self._rule_for(self._homeserver, role, name)
@@ -144,9 +148,11 @@ class Chat:
     def _named(self, room: str | None) -> str:
         name = room or self._default_room
         if name is None:
-            raise InvalidArguments("room: name one, for no default room is set (CODE_EXECUTOR_MATRIX_DEFAULT_ROOM).")
+            raise InvalidArguments(
+                "`room` must name a room, because no default room is set (CODE_EXECUTOR_MATRIX_DEFAULT_ROOM)."
+            )
         if not ROOM.fullmatch(name):
-            raise InvalidArguments("room: it is an id like !abc:example.org or an alias like #general:example.org.")
+            raise InvalidArguments("`room` must be an id like !abc:example.org or an alias like #general:example.org.")
         return name
 
     async def _rule_for(self, homeserver: Homeserver, role: Role, name: str) -> str:
@@ -188,9 +194,9 @@ def _require_tool(role: Role, tool: str, room: str) -> None:
 def _postable(text: str) -> str:
     safe = printable(text)
     if not safe.strip():
-        raise InvalidArguments("text: it is empty.")
+        raise InvalidArguments("`text` must not be empty.")
     if (size := size_in_event(safe)) > MAX_TEXT_BYTES:
-        raise InvalidArguments(f"text: it takes {size} bytes; a message may take {MAX_TEXT_BYTES}, so split it.")
+        raise InvalidArguments(f"`text` must take at most {MAX_TEXT_BYTES} bytes; it takes {size}, so split it.")
     return safe
 
 

@@ -109,7 +109,7 @@ def _validated(kind: type[Arguments], arguments: Mapping[str, Any]) -> Arguments
     try:
         return kind.model_validate(arguments)
     except ValidationError as error:
-        raise InvalidArguments(complaints(error, "arguments")) from error
+        raise InvalidArguments(complaints(error, kind, "arguments")) from error
 
 
 def plain(schema: Any) -> Any:

@@ -1,20 +1,67 @@
-"""What is wrong with what somebody sent, in words; short, however much was sent."""
+"""What is wrong with what somebody sent: what must be, in a sentence for each field; short, however much was sent."""
 
 from __future__ import annotations
 
-from pydantic import ValidationError
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
 
 MOST = 5
 NAME_CHARACTERS = 100
+_NUMBERS = {"integer": "a whole number", "number": "a number"}
+_PLAIN = {"boolean": "true or false", "object": "an object", "array": "a list", "string": "a string"}
 
 
-def complaints(error: ValidationError, about: str) -> str:
-    """`about` is named where no field is."""
-    items = error.errors(include_url=False, include_input=False, include_context=False)
-    told = [f"{_place(item['loc']) or about}: {item['msg']}" for item in items[:MOST]]
-    return "; ".join([*told, f"and {len(items) - MOST} more"] if len(items) > MOST else told)
+def complaints(error: ValidationError, model: type[BaseModel], about: str) -> str:
+    """Say what each wrong field must be; `about` is named where no field is."""
+    items = error.errors(include_url=False, include_input=False)
+    properties = model.model_json_schema(by_alias=True).get("properties", {})
+    told = [_complaint(item, properties, about) for item in items[:MOST]]
+    return " ".join([*told, f"And {len(items) - MOST} more."] if len(items) > MOST else told)
 
 
-def _place(location: tuple[int | str, ...]) -> str:
-    name = ".".join(map(str, location))
-    return name if len(name) <= NAME_CHARACTERS else f"{name[:NAME_CHARACTERS]}…"
+def _complaint(item: Any, properties: dict[str, Any], about: str) -> str:
+    place = ".".join(map(str, item["loc"]))
+    name = f"`{place[:NAME_CHARACTERS]}{'…' if len(place) > NAME_CHARACTERS else ''}`" if place else f"The {about}"
+    match item["type"]:
+        case "missing":
+            return f"{name} is missing."
+        case "extra_forbidden":
+            known = ", ".join(f"`{known}`" for known in properties)
+            return f"{name} is unknown; {f'known are {known}' if known else 'nothing is taken here'}."
+    schema = properties.get(str(item["loc"][0]), {}) if item["loc"] else {"type": "object"}
+    required = requirement(schema) if len(item["loc"]) < 2 else None
+    return f"{name} must be {required}." if required else f"{name}: {item['msg']}."
+
+
+def requirement(schema: dict[str, Any]) -> str | None:
+    """Say in words what a JSON schema asks for: "a whole number from 1 to 500"; None where that is not simple."""
+    choices = [choice for choice in schema.get("anyOf", []) if choice != {"type": "null"}]
+    if choices:
+        found = [requirement(choice) for choice in choices]
+        return " or ".join(text for text in found if text) if all(found) else None
+    if "enum" in schema:
+        return f"one of {', '.join(map(str, schema['enum']))}"
+    kind = str(schema.get("type"))
+    if kind in _NUMBERS:
+        return f"{_NUMBERS[kind]}{_bounds(schema)}"
+    if kind == "string" and (least := schema.get("minLength", 0)) | (most := schema.get("maxLength", 0)):
+        return f"a string of {least} to {most} characters" if most else f"a string of at least {least} characters"
+    return _PLAIN.get(kind)
+
+
+def _bounds(schema: dict[str, Any]) -> str:
+    least, most, above = (schema.get(name) for name in ("minimum", "maximum", "exclusiveMinimum"))
+    match least, most, above:
+        case None, None, None:
+            return ""
+        case int() | float(), int() | float(), _:
+            return f" from {least:g} to {most:g}" if max(abs(least), abs(most)) < 1e6 else f" from {least} to {most}"
+        case _, None, None:
+            return f" of at least {least:g}"
+        case _, None, _:
+            return f" greater than {above:g}"
+        case None, _, None:
+            return f" of at most {most:g}"
+        case _:
+            return f" greater than {above:g} and at most {most:g}"

@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import replace
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Any, Protocol
 
 import structlog
 
-from orchestrator.domain.access import Caller, Role
+from orchestrator.domain.access import Caller
 from orchestrator.domain.errors import (
     AlreadyFinished,
+    CodeTooLarge,
     IdempotencyMismatch,
+    InvalidRequest,
     JournalUnavailable,
     NotFound,
     OrchestratorError,
@@ -29,18 +32,18 @@ from orchestrator.domain.execution import (
     Language,
     Limits,
     Outcome,
-    Refusal,
     State,
     Stream,
     Timings,
-    Usage,
 )
 from orchestrator.domain.sandbox import Program
 from orchestrator.service.admission import Admission, Ticket
-from orchestrator.service.ports import Gateway, Journal, Workspaces
+from orchestrator.service.grants import Grant
+from orchestrator.service.ledger import Notify
+from orchestrator.service.ports import Journal
+from orchestrator.service.provisions import Provisions
 from orchestrator.service.readiness import Readiness
 from orchestrator.service.running import RunningExecution
-from orchestrator.service.sandboxes import Lease
 from orchestrator.service.warm_pool import WarmPool
 
 log = structlog.get_logger()
@@ -48,11 +51,46 @@ log = structlog.get_logger()
 # The supervisor ends the program at its deadline; this much later the daemon does it, should the supervisor fail.
 BACKUP_KILL_SECONDS = 2.0
 
-OnFinished = Callable[[Execution, ExecutionResult], None]
+OnFinished = Callable[[ExecutionResult], None]
 
 
 def new_execution_id() -> str:
     return uuid.uuid4().hex
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramRequest:
+    """What a caller asks for, in any face."""
+
+    language: Language
+    code: str
+    timeout_seconds: float | None = None
+    idempotency_key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramRules:
+    """What may be asked for here."""
+
+    max_code_bytes: int
+    max_timeout_seconds: float
+    limits_for: Callable[[float | None], Limits]
+
+    def limits_of(self, request: ProgramRequest, caller: Caller) -> Limits:
+        """Return the limits that hold for a request, or refuse it."""
+        if not request.code.strip():
+            raise InvalidRequest("`code` must not be empty.")
+        try:
+            size = len(request.code.encode())
+        except UnicodeEncodeError as error:
+            raise InvalidRequest("`code` must be Unicode text; it holds a lone surrogate.") from error
+        if size > self.max_code_bytes:
+            raise CodeTooLarge(f"`code` must have at most {self.max_code_bytes} bytes; it has {size}.")
+        if (request.timeout_seconds or 0) > self.max_timeout_seconds:
+            raise InvalidRequest(f"`timeoutSeconds` must be at most {self.max_timeout_seconds:g}.")
+        limits = self.limits_for(request.timeout_seconds)
+        of_role = caller.role.max_timeout_seconds
+        return limits if of_role is None else replace(limits, timeout_seconds=min(limits.timeout_seconds, of_role))
 
 
 class Stopwatch:
@@ -70,105 +108,85 @@ class Stopwatch:
         return Timings(*laps[:3])
 
 
-class Executor:
+class ToolAccess(Protocol):
+    """Lets a running program call tools."""
+
+    def open(self, caller: Caller, execution_id: str, notify: Notify, sandbox_id: str | None = None) -> Grant: ...
+
+
+class Executions:
     def __init__(
         self,
+        rules: ProgramRules,
         admission: Admission,
         pool: WarmPool,
-        workspaces: Workspaces,
-        gateway: Gateway,
+        provisions: Provisions,
+        tool_calls: ToolAccess,
         journal: Journal,
         readiness: Readiness,
-        on_finished: OnFinished = lambda execution, result: None,
+        instance: str = "",
+        on_finished: OnFinished = lambda result: None,
     ) -> None:
+        self._rules = rules
         self._admission = admission
         self._pool = pool
-        self._workspaces = workspaces
-        self._gateway = gateway
+        self._provisions = provisions
+        self._tool_calls = tool_calls
         self._journal = journal
         self._readiness = readiness
+        self._instance = instance
         self._on_finished = on_finished
         self._running: dict[str, RunningExecution] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._unrecorded: list[ExecutionResult] = []
         self._accepting = True
+        # Makes concurrent requests with one key meet one execution: the first starts it, the others find it.
         self._starting_with_key = asyncio.Lock()
 
-    async def start(
-        self,
-        caller: Caller,
-        language: Language,
-        code: str,
-        limits: Limits,
-        execution_id: str,
-        idempotency_key: str | None = None,
-    ) -> RunningExecution:
-        limits = _within_role(limits, caller.role)
-        execution = Execution(execution_id, caller, language, code, limits, time.time(), idempotency_key)
-        if idempotency_key is None:
-            return await self._start(execution)
-        # The lock makes concurrent requests with one key meet one execution: the first starts it, the others find it.
+    async def start(self, caller: Caller, request: ProgramRequest, execution_id: str) -> RunningExecution:
+        """Begin an execution, or find the one that an earlier request with the same idempotency key began."""
+        limits = self._rules.limits_of(request, caller)
+        execution = Execution(
+            execution_id, caller, request.language, request.code, limits, time.time(), request.idempotency_key
+        )
+        if request.idempotency_key is None:
+            return await self._begin(execution)
         async with self._starting_with_key:
-            return await self._repeated(execution) or await self._start(execution)
+            return await self._begun_before(execution, request.idempotency_key) or await self._begin(execution)
 
-    async def _start(self, execution: Execution) -> RunningExecution:
-        if not self._accepting:
-            raise ShuttingDown("The daemon is stopping.", retry_after_seconds=10)
-        self._readiness.require()
-        ticket = self._admission.request(execution.caller.key_name)
-        running = RunningExecution(execution)
-        running.state = State.QUEUED if ticket.position else State.RUNNING
-        running.ticket = ticket
-        self._running[execution.id] = running
-        opening = asyncio.create_task(self._open(running, ticket))
-        self._own(opening)
+    @asynccontextmanager
+    async def recording_refusal(self, caller: Caller, execution_id: str) -> AsyncIterator[None]:
+        """Record that a request was turned away, if what is done inside turns it away."""
         try:
-            await asyncio.shield(opening)
-        except asyncio.CancelledError:
-            running.cancel()  # whoever asked has gone; what is recorded as begun gets its end recorded, too
+            yield
+        except OrchestratorError as error:
+            now = time.time()
+            refused = ExecutionRecord(
+                id=execution_id,
+                caller=caller.key_name,
+                role=caller.role.name,
+                state=State.REFUSED,
+                accepted_at=now,
+                finished_at=now,
+                instance=self._instance,
+                error_code=error.code,
+                detail=error.summary,
+            )
+            with suppress(JournalUnavailable):  # the refusal itself stands, recorded or not
+                await self._journal.open(refused)
             raise
-        return running
-
-    async def _open(self, running: RunningExecution, ticket: Ticket) -> None:
-        try:
-            await self._journal.open(running.execution, running.state)
-        except BaseException:
-            del self._running[running.execution.id]
-            self._admission.leave(ticket)
-            raise
-        self._own(asyncio.create_task(self._conduct(running, ticket)))
-
-    async def _repeated(self, execution: Execution) -> RunningExecution | None:
-        assert execution.idempotency_key is not None  # noqa: S101  (narrows the type)
-        record = await self._journal.find_by_key(execution.caller.key_name, execution.idempotency_key)
-        if record is None:
-            return None
-        if (record.code_sha256, record.language) != (execution.code_sha256, execution.language):
-            raise IdempotencyMismatch("The Idempotency-Key was used for another program.")
-        return self._running.get(record.id) or await self._from_the_journal(record, execution)
-
-    async def _from_the_journal(self, record: ExecutionRecord, asked: Execution) -> RunningExecution:
-        recorded = RunningExecution(replace(asked, id=record.id))
-        for stream in Stream:
-            page = await self._journal.output(record.id, stream, 0, asked.limits.max_output_bytes)
-            if page is not None and page.data:
-                recorded.receive(stream, page.data)
-        recorded.publish(_recorded_result(record, recorded))
-        return recorded
-
-    async def refuse(self, caller: Caller, execution_id: str, error: OrchestratorError) -> None:
-        refusal = Refusal(execution_id, caller, error.code, error.summary, time.time())
-        with suppress(JournalUnavailable):  # the refusal itself stands, recorded or not
-            await self._journal.refuse(refusal)
 
     def find_running(self, execution_id: str) -> RunningExecution | None:
         return self._running.get(execution_id)
 
     async def cancel(self, caller: Caller, execution_id: str) -> ExecutionResult:
+        """End an execution and return what became of it until then."""
         running = self._running.get(execution_id)
         if running is None or not caller.may_see(running.execution.caller.key_name):
-            await self._explain_missing(caller, execution_id)
-            raise NotFound(f"No execution {execution_id}.")
+            record = await self._journal.find(execution_id)
+            if record is not None and caller.may_see(record.caller):
+                raise AlreadyFinished(f"Execution {execution_id} is {record.state}.")
+            raise NotFound(f"There is no execution {execution_id}.")
         running.cancel()
         return await running.result()
 
@@ -183,43 +201,62 @@ class Executor:
         await self._until_idle()
         await self.record_what_is_missing()
 
-    async def _until_idle(self) -> None:
-        while self._tasks:
-            await asyncio.wait(set(self._tasks))
-
     async def record_what_is_missing(self) -> None:
-        """What the journal could not take when it ended. Nothing new is begun meanwhile, so it is not much."""
+        """Record what the journal could not take when it ended. Nothing new begins meanwhile, so it is not much."""
         with suppress(JournalUnavailable):
             while self._unrecorded:
                 await self._journal.finish(self._unrecorded[0])
                 log.info("execution.recorded_late", execution_id=self._unrecorded.pop(0).execution_id)
 
-    async def _explain_missing(self, caller: Caller, execution_id: str) -> None:
-        record = await self._journal.find(execution_id)
-        if record is not None and caller.may_see(record.caller):
-            raise AlreadyFinished(f"Execution {execution_id} is {record.state}.")
+    async def _begin(self, execution: Execution) -> RunningExecution:
+        if not self._accepting:
+            raise ShuttingDown("The daemon is stopping.", retry_after_seconds=10)
+        self._readiness.require()
+        ticket = self._admission.request(execution.caller.key_name)
+        state = State.QUEUED if ticket.position else State.RUNNING
+        running = RunningExecution(execution, execution.record(state, self._instance), ticket)
+        self._running[execution.id] = running
+        opening = self._own(self._open(running, ticket))
+        try:
+            await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            running.cancel()  # whoever asked has gone; what is recorded as begun gets its end recorded, too
+            raise
+        return running
+
+    async def _open(self, running: RunningExecution, ticket: Ticket) -> None:
+        """Write it to the journal before anything runs: nothing is run unrecorded."""
+        try:
+            await self._journal.open(running.record, running.execution.idempotency_key)
+        except BaseException:
+            del self._running[running.execution.id]
+            self._admission.leave(ticket)
+            raise
+        self._own(self._conduct(running, ticket))
+
+    async def _begun_before(self, asked: Execution, key: str) -> RunningExecution | None:
+        record = await self._journal.find_by_key(asked.caller.key_name, key)
+        if record is None:
+            return None
+        fresh = asked.record(State.QUEUED)
+        if (record.code_sha256, record.language) != (fresh.code_sha256, fresh.language):
+            raise IdempotencyMismatch("The Idempotency-Key was used for another program.")
+        if running := self._running.get(record.id):
+            return running
+        ended = RunningExecution(replace(asked, id=record.id), record)
+        for stream in Stream:
+            page = await self._journal.output(record.id, stream, 0, asked.limits.max_output_bytes)
+            if page is not None and page.data:
+                ended.receive(stream, page.data)
+        limits = record.limits or asked.limits
+        ended.publish(
+            ExecutionResult(replace(record, limits=limits), ended.output(Stream.STDOUT), ended.output(Stream.STDERR))
+        )
+        return ended
 
     async def _conduct(self, running: RunningExecution, ticket: Ticket) -> None:
-        execution, stopwatch = running.execution, Stopwatch()
-        ending = await self._run_unless_cancelled(running, ticket, stopwatch)
-        result = ExecutionResult(
-            execution_id=execution.id,
-            ending=ending,
-            stdout=running.output(Stream.STDOUT),
-            stderr=running.output(Stream.STDERR),
-            limits=execution.limits,
-            timings=stopwatch.timings(),
-            finished_at=time.time(),
-            tool_calls=running.tool_calls,
-            warm=running.warm,
-            images=running.images,
-        )
-        await self._record(result)
-        del self._running[execution.id]
-        running.publish(result)
-        self._on_finished(execution, result)
-
-    async def _run_unless_cancelled(self, running: RunningExecution, ticket: Ticket, stopwatch: Stopwatch) -> Ending:
+        """Run the program unless it is cancelled first; record the result, then give it out."""
+        stopwatch = Stopwatch()
         program = asyncio.create_task(self._run(running, ticket, stopwatch))
         cancelled = asyncio.create_task(running.cancelled.wait())
         try:
@@ -228,7 +265,21 @@ class Executor:
             cancelled.cancel()
             program.cancel()  # without effect when it is done
         await asyncio.wait((program,))
-        return Ending(Outcome.CANCELLED) if program.cancelled() else _ending(program, running)
+        ending = Ending(Outcome.CANCELLED) if program.cancelled() else _ending(program, running)
+        stdout, stderr = running.output(Stream.STDOUT), running.output(Stream.STDERR)
+        record = replace(
+            running.record.ended(ending, time.time()),
+            timings=stopwatch.timings(),
+            stdout_bytes=len(stdout),
+            stderr_bytes=len(stderr),
+            tool_calls=running.tool_calls,
+            warm=running.warm,
+        )
+        result = ExecutionResult(record, stdout, stderr, running.images)
+        await self._record(result)
+        del self._running[record.id]
+        running.publish(result)
+        self._on_finished(result)
 
     async def _run(self, running: RunningExecution, ticket: Ticket, stopwatch: Stopwatch) -> Ending:
         execution = running.execution
@@ -236,29 +287,23 @@ class Executor:
             stopwatch.lap()
             if running.state is State.QUEUED:
                 await self._journal.mark_running(execution.id)
-                running.state = State.RUNNING
-            recipe, files = self._workspaces.for_role(execution.caller.role, execution.language)
+                running.record = replace(running.record, state=State.RUNNING)
+            recipe, files = self._provisions.for_role(execution.caller.role, execution.language)
             async with self._pool.lease(recipe, files, execution.id) as lease:
                 stopwatch.lap()
                 running.warm = lease.warm
+                grant = self._tool_calls.open(execution.caller, execution.id, running.note_call, lease.sandbox.id)
+                program = Program(execution.code, execution.limits, grant.environment)
                 try:
-                    return await self._run_granted(running, lease)
+                    async with asyncio.timeout(execution.limits.timeout_seconds + BACKUP_KILL_SECONDS):
+                        return await lease.sandbox.run(program, running.receive)
+                except TimeoutError:
+                    return Ending(Outcome.TIMED_OUT)
                 finally:
                     stopwatch.lap()
-
-    async def _run_granted(self, running: RunningExecution, lease: Lease) -> Ending:
-        execution = running.execution
-        grant = self._gateway.open(execution.caller, execution.id, lease.slot.id, running.note_call)
-        program = Program(execution.code, execution.limits, grant.environment)
-        try:
-            async with asyncio.timeout(execution.limits.timeout_seconds + BACKUP_KILL_SECONDS):
-                return await lease.sandbox.run(program, running.receive)
-        except TimeoutError:
-            return Ending(Outcome.TIMED_OUT)
-        finally:
-            running.images = grant.images()
-            running.tool_calls = grant.calls()  # before the revocation: what was in flight is told as such
-            grant.revoke()
+                    running.images = grant.images()
+                    running.tool_calls = grant.calls()  # before the revocation: what was in flight is told as such
+                    grant.revoke()
 
     async def _record(self, result: ExecutionResult) -> None:
         """Whatever happens to the record, the result goes to whoever waits for it."""
@@ -270,38 +315,19 @@ class Executor:
         except Exception:
             log.exception("execution.not_recorded", execution_id=result.execution_id)
 
-    def _own(self, task: asyncio.Task[None]) -> None:
+    async def _until_idle(self) -> None:
+        while self._tasks:
+            await asyncio.wait(set(self._tasks))
+
+    def _own(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-
-def _within_role(limits: Limits, role: Role) -> Limits:
-    if role.max_timeout_seconds is None:
-        return limits
-    return replace(limits, timeout_seconds=min(limits.timeout_seconds, role.max_timeout_seconds))
-
-
-def _recorded_result(record: ExecutionRecord, recorded: RunningExecution) -> ExecutionResult:
-    return ExecutionResult(
-        execution_id=record.id,
-        ending=Ending(
-            record.outcome or Outcome.SANDBOX_ERROR,
-            exit_code=record.exit_code,
-            signal=record.signal,
-            usage=record.usage or Usage(),
-            error_code=record.error_code,
-            detail=record.detail,
-        ),
-        stdout=recorded.output(Stream.STDOUT),
-        stderr=recorded.output(Stream.STDERR),
-        limits=record.limits or recorded.execution.limits,
-        timings=record.timings or Timings(),
-        finished_at=record.finished_at or record.accepted_at,
-        tool_calls=record.tool_calls,
-    )
+        return task
 
 
 def _ending(program: asyncio.Task[Ending], running: RunningExecution) -> Ending:
+    """Tell our faults apart from the program's: whatever was raised is ours."""
     error = program.exception()
     if error is None:
         return program.result()

@@ -1,4 +1,4 @@
-"""Short-lived tokens: this execution, this role, in this slot, until it ends."""
+"""Short-lived tokens: this execution, this role, in this sandbox, until it ends."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from orchestrator.domain.access import Caller
 from orchestrator.domain.errors import GrantInvalid, LimitExceeded
 from orchestrator.domain.execution import GatewayLimits, Image
 from orchestrator.domain.ledger import ToolCall
+from orchestrator.domain.sandbox import GATEWAY_PORT
 from orchestrator.service.call_recorder import Recorder
 from orchestrator.service.ledger import Ledger, Notify
 from orchestrator.service.pictures import Pictures
@@ -20,16 +21,15 @@ T = TypeVar("T")
 
 LARGE_BODIES_AT_ONCE = 2
 
-# Nothing but the slot's own loopback is reachable in a sandbox; the slot relays this port to us.
-URL_IN_SANDBOX = "http://127.0.0.1:9092"
-
 
 class Grant:
+    """What an execution may still do with tools, and what it did."""
+
     def __init__(
         self,
         caller: Caller,
         execution_id: str,
-        slot_id: str,
+        sandbox_id: str | None,
         limits: GatewayLimits,
         ledger: Ledger,
         on_revoked: Callable[[Grant], None],
@@ -37,23 +37,28 @@ class Grant:
         self.token = secrets.token_urlsafe(32)
         self.caller = caller
         self.execution_id = execution_id
-        self.slot_id = slot_id
+        self.sandbox_id = sandbox_id
         self.ledger = ledger
         self.pictures = Pictures(limits)
         self.turns = asyncio.Semaphore(limits.max_concurrent_calls)
         self.large_bodies = asyncio.Semaphore(LARGE_BODIES_AT_ONCE)
+        self.revoked = False
         self._limits = limits
         self._bytes_left = limits.max_total_bytes
         self._calls: set[asyncio.Future[Any]] = set()
-        self.revoked = False
         self._on_revoked = on_revoked
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Tell the program's client library where the gateway is, and the token."""
+        return {"CODE_EXECUTOR_GATEWAY": f"http://127.0.0.1:{GATEWAY_PORT}", "CODE_EXECUTOR_GRANT": self.token}
 
     def require_valid(self) -> None:
         if self.revoked:
             raise GrantInvalid("The execution has ended, or its key was taken away.")
 
     async def within(self, call: Awaitable[T]) -> T:
-        """Runs a call that ends, unanswered, when the grant does."""
+        """Run a call that ends, unanswered, when the grant does."""
         task: asyncio.Future[T] = asyncio.ensure_future(call)
         self._calls.add(task)
         task.add_done_callback(self._calls.discard)
@@ -66,7 +71,7 @@ class Grant:
             raise
 
     def require_calls_left(self) -> None:
-        """Asked before a call is in the ledger and after: of those beyond the limit only the first is told."""
+        """Refuse calls beyond the limit. Asked before a call is in the ledger and after: only the first is told."""
         of_role = self.caller.role.max_tool_calls
         most = self._limits.max_calls if of_role is None else min(of_role, self._limits.max_calls)
         if len(self.ledger) > most:
@@ -83,10 +88,6 @@ class Grant:
         for call in self._calls:
             call.cancel()
 
-    @property
-    def environment(self) -> dict[str, str]:
-        return {"CODE_EXECUTOR_GATEWAY": URL_IN_SANDBOX, "CODE_EXECUTOR_GRANT": self.token}
-
     def calls(self) -> tuple[ToolCall, ...]:
         return self.ledger.calls()
 
@@ -95,36 +96,39 @@ class Grant:
 
 
 class Grants:
+    """Every grant that is valid now. Those of programs are found by their sandbox and token."""
+
     def __init__(self, limits: GatewayLimits, recorder: Recorder) -> None:
         self._limits = limits
         self._recorder = recorder
-        self._by_slot: dict[str, Grant] = {}
+        self._valid: set[Grant] = set()
+        self._by_sandbox: dict[str, Grant] = {}
 
-    def issue(self, caller: Caller, execution_id: str, slot_id: str, notify: Notify) -> Grant:
+    def issue(self, caller: Caller, execution_id: str, notify: Notify, sandbox_id: str | None = None) -> Grant:
+        """Open an execution's use of tools; without a sandbox, only the daemon itself can use it."""
         ledger = Ledger(execution_id, self._recorder, notify)
-        grant = Grant(caller, execution_id, slot_id, self._limits, ledger, self._forget)
-        self._by_slot[slot_id] = grant
+        grant = Grant(caller, execution_id, sandbox_id, self._limits, ledger, self._forget)
+        self._valid.add(grant)
+        if sandbox_id is not None:
+            self._by_sandbox[sandbox_id] = grant
         return grant
 
-    def find(self, token: str, slot_id: str) -> Grant:
-        """A grant holds in its own slot only: a neighbour's token is worth nothing here."""
-        grant = self._by_slot.get(slot_id)
+    def find(self, token: str, sandbox_id: str) -> Grant:
+        """Return the grant of a sandbox; a neighbour's token is worth nothing here."""
+        grant = self._by_sandbox.get(sandbox_id)
         presented = token.encode("utf-8", "surrogatepass")
         if grant is None or not hmac.compare_digest(grant.token.encode(), presented):
             raise GrantInvalid("The grant is not valid in this sandbox.")
         return grant
 
     def revoke_unless(self, live_keys: frozenset[tuple[str, str]]) -> int:
-        """Ends the grants of callers whose keys were taken away or rotated."""
-        lost = [
-            grant
-            for grant in self._by_slot.values()
-            if (grant.caller.key_name, grant.caller.key_sha256) not in live_keys
-        ]
+        """End the grants of callers whose keys were taken away or rotated; return how many there were."""
+        lost = [grant for grant in self._valid if (grant.caller.key_name, grant.caller.key_sha256) not in live_keys]
         for grant in lost:
             grant.revoke()
         return len(lost)
 
     def _forget(self, revoked: Grant) -> None:
-        if self._by_slot.get(revoked.slot_id) is revoked:
-            del self._by_slot[revoked.slot_id]
+        self._valid.discard(revoked)
+        if revoked.sandbox_id is not None and self._by_sandbox.get(revoked.sandbox_id) is revoked:
+            del self._by_sandbox[revoked.sandbox_id]

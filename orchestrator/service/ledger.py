@@ -30,7 +30,7 @@ class LedgerEntry:
         self._ledger.record(self)  # not awaited: it is written while the server works
 
     async def finish(self, outcome: CallOutcome, *, result_bytes: int = 0, detail: str | None = None) -> None:
-        """Returns when the journal has it, so that nobody knows of an answer that the journal does not know."""
+        """Return when the journal has it, so that nobody knows of an answer that the journal does not know."""
         if self._final is not None:
             return
         self._final = self._describe(outcome, result_bytes, detail)

@@ -24,20 +24,20 @@ class Pictures:
         return tuple(self._kept.values())
 
     def emit(self, order: Mapping[str, Any]) -> int:
-        """Keeps a picture that the program wants its caller to see."""
+        """Keep a picture that the program wants its caller to see; return how many there are."""
         data = _decoded(order.get("data"))
         if data is None:
-            raise InvalidArguments("data: it is the picture's bytes in base64.")
+            raise InvalidArguments("`data` must be the bytes of a picture in base64.")
         mime_type = _mime_type(data)
         if mime_type is None:
-            raise InvalidArguments("data: it is no PNG, JPEG, GIF or WebP picture.")
+            raise InvalidArguments("`data` must be a PNG, JPEG, GIF or WebP picture.")
         if not self._keep(Image(mime_type, data)):
             count, size = self._limits.max_images, self._limits.max_images_bytes
             raise LimitExceeded(f"An execution may show {count} pictures with {size} bytes together.")
         return len(self._kept)
 
     def note(self, result: Mapping[str, Any]) -> None:
-        """Keeps the pictures of a tool's result, for as long as there is room: the program did not ask for it."""
+        """Keep the pictures of a tool's result, for as long as there is room: the program did not ask for it."""
         contents = result.get("content")
         for content in contents if isinstance(contents, list) else ():
             if isinstance(content, Mapping) and content.get("type") == "image":

@@ -2,42 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import asyncio
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from orchestrator.domain.access import AccessBook, Caller, Role
+from orchestrator.domain.access import AccessBook
 from orchestrator.domain.execution import (
     Ending,
-    Execution,
     ExecutionRecord,
     ExecutionResult,
-    Image,
-    Language,
+    Filter,
     Page,
-    Recipe,
-    Refusal,
-    State,
     Stream,
 )
-from orchestrator.domain.ledger import ToolCall
-from orchestrator.domain.sandbox import OwnedContainer, Program, SandboxSpec
+from orchestrator.domain.ledger import CallRecord
+from orchestrator.domain.sandbox import Finding, OwnedContainer, Program, SandboxSpec
 
 Receive = Callable[[Stream, bytes], None]
-
-
-class Slot(Protocol):
-    """A prepared network namespace; sandboxes come and go in it, one at a time."""
-
-    @property
-    def id(self) -> str: ...
-
-    @property
-    def alive(self) -> bool: ...
-
-    def disconnect(self) -> None:
-        """End what the last sandbox left open."""
-
-    async def destroy(self) -> None: ...
+# Given the id of a sandbox, a protocol for one connection that it makes to the gateway's port.
+Accept = Callable[[str], asyncio.Protocol]
 
 
 class Sandbox(Protocol):
@@ -54,73 +37,62 @@ class Sandbox(Protocol):
 
     async def run(self, program: Program, receive: Receive) -> Ending: ...
 
-    async def destroy(self) -> None: ...
+    async def destroy(self) -> None:
+        """Return when nothing of it is left; destroying it twice does no harm."""
 
 
 class Engine(Protocol):
-    """Creates and destroys containers."""
+    """Creates and destroys sandboxes."""
 
     async def prepare(self) -> None:
-        """Check the engine and the runner image and ensure the network; raises what is wrong."""
+        """Ensure all that sandboxes need, such as the runner image and a safe network; raise what is wrong."""
 
-    async def create_slot(self) -> Slot: ...
+    async def create_sandbox(self, spec: SandboxSpec, accept: Accept) -> Sandbox:
+        """Start a sandbox that waits for its program; its connections to the gateway's port go to `accept`."""
 
-    async def create_sandbox(self, spec: SandboxSpec, slot: Slot) -> Sandbox: ...
+    async def list_owned(self) -> Sequence[OwnedContainer]:
+        """List what exists under this installation's name, of this start of the daemon and of earlier ones."""
 
-    async def list_owned(self) -> Sequence[OwnedContainer]: ...
+    async def remove(self, container_id: str) -> None:
+        """Remove one of them; the unknown does no harm."""
 
-    async def remove(self, container_id: str) -> None: ...
+    async def describe(self) -> Sequence[Finding]:
+        """Look at everything that a sandbox needs of this engine, each with its fix."""
+
+    async def close(self) -> None: ...
 
 
 class Journal(Protocol):
-    """The durable record of executions. Every method raises JournalUnavailable when it cannot write."""
+    """The durable record of executions. Every method raises JournalUnavailable when it cannot do its work."""
 
-    async def open(self, execution: Execution, state: State) -> None: ...
+    async def open(self, record: ExecutionRecord, idempotency_key: str | None = None) -> None:
+        """Remember an execution that begins, or one that was refused."""
 
     async def mark_running(self, execution_id: str) -> None: ...
 
+    async def record_calls(self, calls: Sequence[CallRecord]) -> None:
+        """Remember calls as they stand, unless their execution has ended."""
+
     async def finish(self, result: ExecutionResult) -> None: ...
 
-    async def refuse(self, refusal: Refusal) -> None: ...
-
-    async def mark_interrupted(self) -> int: ...
+    async def mark_interrupted(self, instance: str) -> int:
+        """Tell what this instance had under way as interrupted; return how many there were."""
 
     async def find(self, execution_id: str) -> ExecutionRecord | None: ...
 
     async def find_by_key(self, caller: str, idempotency_key: str) -> ExecutionRecord | None: ...
 
-    async def newest(self, *, caller: str | None, limit: int, before: int | None) -> Sequence[ExecutionRecord]: ...
+    async def newest(self, wanted: Filter, limit: int) -> Sequence[ExecutionRecord]:
+        """Return what fits, newest first, without tool calls."""
 
     async def output(self, execution_id: str, stream: Stream, start: int, length: int) -> Page | None: ...
 
-    async def check(self) -> None: ...
-
-
-class Grant(Protocol):
-    """What lets a running program call tools, and what it did with it."""
-
-    @property
-    def environment(self) -> Mapping[str, str]: ...
-
-    def calls(self) -> tuple[ToolCall, ...]: ...
-
-    def images(self) -> tuple[Image, ...]: ...
-
-    def revoke(self) -> None: ...
-
-
-class Gateway(Protocol):
-    """The only thing that a sandbox can reach."""
-
-    def open(self, caller: Caller, execution_id: str, slot_id: str, notify: Callable[[ToolCall], None]) -> Grant: ...
-
-
-class Workspaces(Protocol):
-    """What a role's sandboxes find in /workspace: the wrappers of the tools that the role may call."""
-
-    def for_role(self, role: Role, language: Language) -> tuple[Recipe, Mapping[str, str]]: ...
+    async def check(self) -> None:
+        """Raise what would keep an execution from being recorded."""
 
 
 class Access(Protocol):
+    """Roles and keys as they stand now."""
+
     @property
     def book(self) -> AccessBook: ...

@@ -11,9 +11,10 @@ log = structlog.get_logger()
 
 
 class Readiness:
-    def __init__(self, engine: Engine, journal: Journal) -> None:
+    def __init__(self, engine: Engine, journal: Journal, instance: str = "") -> None:
         self._engine = engine
         self._journal = journal
+        self._instance = instance
         self._recovered = False
         self.problem: OrchestratorError | None = NotReady("The daemon is starting.", retry_after_seconds=1)
 
@@ -22,15 +23,15 @@ class Readiness:
         return self.problem is None
 
     def require(self) -> None:
-        """Refuses at once what would only fail later, for instance after the engine's whole timeout."""
+        """Refuse at once what would only fail later, for instance after the engine's whole timeout."""
         if self.problem is not None:
             raise self.problem
 
     async def recover(self) -> None:
-        """Once, before anything new begins: what ran when the daemon last stopped is told as interrupted."""
+        """Tell what ran when the daemon last stopped as interrupted, once, before anything new begins."""
         if self._recovered:
             return
-        interrupted = await self._journal.mark_interrupted()
+        interrupted = await self._journal.mark_interrupted(self._instance)
         self._recovered = True
         if interrupted:
             log.warning("journal.interrupted", executions=interrupted)

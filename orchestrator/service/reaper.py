@@ -43,7 +43,7 @@ class Reaper:
     def _is_orphan(self, container: OwnedContainer) -> bool:
         if container.tampered or self._is_overdue(container):
             return True  # ours or not: the pool replaces what dies
-        if container.id in self._owned_ids():
+        if container.in_use or container.id in self._owned_ids():
             self._unowned_since.pop(container.id, None)
             return False
         if not container.of_this_epoch:
@@ -66,7 +66,7 @@ class Reaper:
         except OrchestratorError as error:
             log.warning("reaper.removal_failed", container=container.id, error=error.message)
             return 0
-        log.info("reaper.removed", container=container.id, kind=container.kind.value)
+        log.info("reaper.removed", container=container.id, kind=container.kind)
         return 1
 
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from orchestrator.domain.execution import Execution, ExecutionResult, Image, State, Stream
+from orchestrator.domain.execution import Execution, ExecutionRecord, ExecutionResult, Image, State, Stream
 from orchestrator.domain.ledger import ToolCall
 from orchestrator.service.admission import Ticket
 
@@ -24,11 +24,11 @@ Happening = OutputChunk | ToolCall
 class RunningExecution:
     """Output is kept whole (it is capped), so a slow watcher holds up neither the sandbox nor other watchers."""
 
-    def __init__(self, execution: Execution) -> None:
+    def __init__(self, execution: Execution, record: ExecutionRecord, ticket: Ticket | None = None) -> None:
         self.execution = execution
-        self.state = State.QUEUED
+        self.record = record
         self.cancelled = asyncio.Event()
-        self.ticket: Ticket | None = None
+        self._ticket = ticket
         self.watchers = 0
         self.warm = False
         self.tool_calls: tuple[ToolCall, ...] = ()
@@ -40,11 +40,15 @@ class RunningExecution:
     @property
     def position(self) -> int:
         """0 when it runs, 1 when it is next."""
-        return self.ticket.position if self.ticket is not None else 0
+        return self._ticket.position if self._ticket is not None else 0
+
+    @property
+    def state(self) -> State:
+        return self.record.state
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """Somebody waits for the result; when the last one goes away before it is there, the execution is cancelled."""
+        """Wait for the result inside; when the last one who waits leaves before it is there, cancel the execution."""
         self.watchers += 1
         try:
             yield
@@ -78,7 +82,7 @@ class RunningExecution:
         return await asyncio.shield(self._result)
 
     async def happenings(self, heartbeat_seconds: float) -> AsyncIterator[Happening | None]:
-        """Everything printed and called, from the beginning, as it comes; None when nothing came for a heartbeat."""
+        """Yield what is printed and called, from the beginning, as it comes; None when nothing came for a heartbeat."""
         seen = 0
         while True:
             while seen < len(self._happenings):

@@ -1,4 +1,4 @@
-"""Starts sandboxes, each in a slot of its own, and destroys them in the background, counted until gone."""
+"""Starts sandboxes in turn and destroys them in the background, counted until they are gone."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from typing import Any
 import structlog
 
 from orchestrator.domain.sandbox import SandboxSpec
-from orchestrator.engines.docker.slots import Slots
-from orchestrator.service.ports import Engine, Sandbox, Slot
+from orchestrator.service.ports import Accept, Engine, Sandbox
 
 log = structlog.get_logger()
 
@@ -28,14 +27,13 @@ class Lease:
     """Ownership of a sandbox for one execution; ends in its destruction."""
 
     sandbox: Sandbox
-    slot: Slot
     warm: bool = False
 
 
 class Sandboxes:
-    def __init__(self, engine: Engine, slots: Slots) -> None:
+    def __init__(self, engine: Engine, accept: Accept) -> None:
         self._engine = engine
-        self._slots = slots
+        self._accept = accept
         self._alive: set[str] = set()
         self._turns = asyncio.Semaphore(STARTS_AT_ONCE)
         self._starting = 0
@@ -65,7 +63,7 @@ class Sandboxes:
             self._count_starting(-1)
 
     async def start(self, spec: SandboxSpec) -> Lease:
-        """In one's turn."""
+        """Start a sandbox; the caller has its turn."""
         # A create cannot be taken back once sent: when the caller goes away, it is completed and then destroyed.
         starting = self._do_in_background(self._start(spec))
         try:
@@ -82,14 +80,9 @@ class Sandboxes:
             await asyncio.wait(self._in_background)
 
     async def _start(self, spec: SandboxSpec) -> Lease:
-        slot = await self._slots.borrow()
-        try:
-            sandbox = await self._engine.create_sandbox(spec, slot)
-        except BaseException:
-            self._slots.give_back(slot)
-            raise
+        sandbox = await self._engine.create_sandbox(spec, self._accept)
         self._alive.add(sandbox.id)
-        return Lease(sandbox, slot)
+        return Lease(sandbox)
 
     def _count_starting(self, change: int) -> None:
         self._starting += change
@@ -110,12 +103,8 @@ class Sandboxes:
         await asyncio.sleep(REPLY_FIRST_SECONDS)
         try:
             await lease.sandbox.destroy()
-        except Exception as error:
-            # The reaper removes it; its slot is not lent again while something may still live in it.
+        except Exception as error:  # the reaper removes it
             log.warning("sandbox.destruction_failed", sandbox=lease.sandbox.id, error=str(error))
-            await self._slots.retire(lease.slot)
-        else:
-            self._slots.give_back(lease.slot)
         finally:
             self._alive.discard(lease.sandbox.id)
 

@@ -30,7 +30,7 @@ PRELOADS_AT_ONCE = 2
 PRELOAD_TIMEOUT_SECONDS = 5.0
 LONGEST_BACKOFF_SECONDS = 5.0
 NOT_YET_KNOWN = "warm"
-# What an idle sandbox costs, with the slot it sits in; measured in bench/.
+# What an idle sandbox costs, with all that the engine keeps beside it; measured in bench/.
 IDLE_BYTES = {Language.PYTHON: 30 * 1024 * 1024, Language.TYPESCRIPT: 55 * 1024 * 1024}
 
 Files = Mapping[str, str]
@@ -182,8 +182,7 @@ class WarmPool:
         return None
 
     def _usable(self, warm: WarmSandbox) -> bool:
-        lease = warm.lease
-        return lease.sandbox.alive and lease.slot.alive and warm.age_seconds < self._size.max_age_seconds
+        return warm.lease.sandbox.alive and warm.age_seconds < self._size.max_age_seconds
 
     def _missing(self, wanted: Mapping[Recipe, Files]) -> list[Recipe]:
         """At most two at a time, within the budget."""

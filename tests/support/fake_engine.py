@@ -12,37 +12,30 @@ from itertools import count
 
 from orchestrator.domain.errors import EngineUnavailable, OrchestratorError, SandboxFault
 from orchestrator.domain.execution import Ending, Outcome, Stream
-from orchestrator.domain.sandbox import Kind, OwnedContainer, Program, SandboxSpec
+from orchestrator.domain.sandbox import Finding, OwnedContainer, Program, SandboxSpec, Verdict
 
 HELLO = "print('hello')"
 EXIT_3 = "import sys; print('out'); print('err', file=sys.stderr); sys.exit(3)"
 FOREVER = "print('begun')\nwhile True: pass"
+
+from orchestrator.service.ports import Accept
 
 Receive = Callable[[Stream, bytes], None]
 _ids = count(1)
 
 
 @dataclass
-class FakeContainer:
+class FakeSandbox:
     engine: FakeEngine
-    kind: Kind
     id: str = field(default_factory=lambda: f"container-{next(_ids)}")
     alive: bool = True
     destructions: int = 0
-
-    def disconnect(self) -> None:
-        pass
+    runs: int = 0
+    preloads: int = 0
 
     async def destroy(self) -> None:
         self.destructions += 1
         await self.engine.remove(self.id)
-
-
-@dataclass
-class FakeSandbox(FakeContainer):
-    slot_id: str = ""
-    runs: int = 0
-    preloads: int = 0
 
     async def preload(self) -> None:
         self.preloads += 1
@@ -72,10 +65,11 @@ class FakeSandbox(FakeContainer):
 
 class FakeEngine:
     def __init__(self) -> None:
-        self.containers: dict[str, FakeContainer] = {}
+        self.containers: dict[str, FakeSandbox] = {}
         self.orphans: list[OwnedContainer] = []
-        self.made: list[FakeContainer] = []
+        self.made: list[FakeSandbox] = []
         self.programs_run: list[str] = []
+        self.starting = 0
         self.removed: list[str] = []
         self.supervisor_hangs = False
         self.fault: OrchestratorError | None = None
@@ -86,22 +80,21 @@ class FakeEngine:
     async def prepare(self) -> None:
         self._raise_fault()
 
-    async def create_slot(self) -> FakeContainer:
+    async def create_sandbox(self, spec: SandboxSpec, accept: Accept) -> FakeSandbox:
         self._raise_fault()
-        return self._add(FakeContainer(self, Kind.SLOT))
-
-    async def create_sandbox(self, spec: SandboxSpec, slot: FakeContainer) -> FakeSandbox:
-        self._raise_fault()
-        await self.may_start.wait()
-        in_slot = [c for c in self.sandboxes if c.slot_id == slot.id]
-        assert not in_slot, "a slot holds one sandbox at a time"
-        sandbox = FakeSandbox(self, Kind.SANDBOX, slot_id=slot.id)
-        self._add(sandbox)
+        self.starting += 1
+        try:
+            await self.may_start.wait()
+        finally:
+            self.starting -= 1
+        sandbox = FakeSandbox(self)
+        self.containers[sandbox.id] = sandbox
+        self.made.append(sandbox)
         return sandbox
 
     async def list_owned(self) -> Sequence[OwnedContainer]:
         self._raise_fault()
-        ours = [OwnedContainer(c.id, c.kind, of_this_epoch=True) for c in self.containers.values()]
+        ours = [OwnedContainer(c.id, of_this_epoch=True) for c in self.containers.values()]
         return [*ours, *self.orphans]
 
     async def remove(self, container_id: str) -> None:
@@ -115,15 +108,16 @@ class FakeEngine:
 
     @property
     def sandboxes(self) -> list[FakeSandbox]:
-        return [c for c in self.containers.values() if isinstance(c, FakeSandbox)]
+        return list(self.containers.values())
+
+    async def describe(self) -> Sequence[Finding]:
+        return [Finding("engine", Verdict.OK, "in memory")]
+
+    async def close(self) -> None:
+        pass
 
     def go_down(self) -> None:
         self.fault = EngineUnavailable("The container engine does not answer (test).")
-
-    def _add(self, container: FakeContainer) -> FakeContainer:
-        self.containers[container.id] = container
-        self.made.append(container)
-        return container
 
     def _raise_fault(self) -> None:
         if self.fault is not None:

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 
 from orchestrator.domain.errors import JournalUnavailable
-from orchestrator.domain.execution import (
-    Execution,
-    ExecutionRecord,
-    ExecutionResult,
-    Outcome,
-    Page,
-    Refusal,
-    State,
-    Stream,
-)
+from orchestrator.domain.execution import ExecutionRecord, ExecutionResult, Filter, Outcome, Page, State, Stream
 from orchestrator.domain.ledger import CallRecord, ToolCall
 
 UNFINISHED = (State.QUEUED, State.RUNNING)
@@ -29,22 +21,11 @@ class FakeJournal:
         self.calls: dict[str, dict[int, ToolCall]] = {}
         self.broken = False
 
-    async def open(self, execution: Execution, state: State = State.QUEUED) -> None:
+    async def open(self, record: ExecutionRecord, idempotency_key: str | None = None) -> None:
         self._require_writable()
-        if execution.idempotency_key is not None:
-            self.keys[execution.caller.key_name, execution.idempotency_key] = execution.id
-        self.records[execution.id] = ExecutionRecord(
-            sequence=len(self.records) + 1,
-            id=execution.id,
-            caller=execution.caller.key_name,
-            role=execution.caller.role.name,
-            state=state,
-            accepted_at=execution.accepted_at,
-            language=execution.language,
-            code_sha256=execution.code_sha256,
-            code_bytes=execution.code_bytes,
-            limits=execution.limits,
-        )
+        if idempotency_key is not None:
+            self.keys[record.caller, idempotency_key] = record.id
+        self.records[record.id] = replace(record, sequence=len(self.records) + 1)
 
     async def mark_running(self, execution_id: str) -> None:
         self._require_writable()
@@ -58,43 +39,23 @@ class FakeJournal:
 
     async def finish(self, result: ExecutionResult) -> None:
         self._require_writable()
-        self._calls_of(result.execution_id).update(enumerate(result.tool_calls))
-        self.records[result.execution_id] = replace(
-            self.records[result.execution_id],
-            state=State.FINISHED,
-            outcome=result.outcome,
-            exit_code=result.ending.exit_code,
-            signal=result.ending.signal,
-            error_code=result.ending.error_code,
-            detail=result.ending.detail,
-            finished_at=result.finished_at,
-            stdout_bytes=len(result.stdout),
-            stderr_bytes=len(result.stderr),
-            timings=result.timings,
-            usage=result.ending.usage,
-        )
+        record = result.record
+        self._calls_of(record.id).update(enumerate(record.tool_calls))
+        sequence = self.records[record.id].sequence
+        self.records[record.id] = replace(record, sequence=sequence, tool_calls=())
         printed = {Stream.STDOUT: result.stdout, Stream.STDERR: result.stderr}
-        self.outputs |= {(result.execution_id, stream): data for stream, data in printed.items() if data}
+        self.outputs |= {(record.id, stream): data for stream, data in printed.items() if data}
 
-    async def refuse(self, refusal: Refusal) -> None:
-        self._require_writable()
-        self.records[refusal.execution_id] = ExecutionRecord(
-            sequence=len(self.records) + 1,
-            id=refusal.execution_id,
-            caller=refusal.caller.key_name,
-            role=refusal.caller.role.name,
-            state=State.REFUSED,
-            accepted_at=refusal.at,
-            finished_at=refusal.at,
-            error_code=refusal.error_code,
-            detail=refusal.detail,
-        )
-
-    async def mark_interrupted(self) -> int:
-        unfinished = [r for r in self.records.values() if r.state in UNFINISHED]
+    async def mark_interrupted(self, instance: str) -> int:
+        unfinished = [r for r in self.records.values() if r.state in UNFINISHED and r.instance in (instance, "")]
         for record in unfinished:
             self.records[record.id] = replace(
-                record, state=State.INTERRUPTED, outcome=Outcome.SANDBOX_ERROR, error_code="interrupted"
+                record,
+                state=State.INTERRUPTED,
+                outcome=Outcome.SANDBOX_ERROR,
+                finished_at=time.time(),
+                error_code="interrupted",
+                detail="The daemon stopped before the program ended.",
             )
         return len(unfinished)
 
@@ -105,13 +66,22 @@ class FakeJournal:
     async def find_by_key(self, caller: str, idempotency_key: str) -> ExecutionRecord | None:
         return await self.find(self.keys.get((caller, idempotency_key), ""))
 
-    async def newest(self, *, caller: str | None, limit: int, before: int | None) -> Sequence[ExecutionRecord]:
-        matching = [
-            record
-            for record in reversed(list(self.records.values()))
-            if caller in (None, record.caller) and (before is None or record.sequence < before)
-        ]
-        return matching[:limit]
+    async def newest(self, wanted: Filter, limit: int) -> Sequence[ExecutionRecord]:
+        newest_first = sorted(self.records.values(), key=lambda record: record.sequence, reverse=True)
+        return [record for record in newest_first if self._fits(record, wanted)][:limit]
+
+    def _fits(self, record: ExecutionRecord, wanted: Filter) -> bool:
+        equal = all(
+            getattr(wanted, name) in (None, getattr(record, name)) for name in ("caller", "kind", "outcome", "language")
+        )
+        calls = self._calls_of(record.id).values()
+        called = wanted.server is None or any(
+            call.server == wanted.server and wanted.tool in (None, call.tool) for call in calls
+        )
+        in_time = (wanted.since is None or record.accepted_at >= wanted.since) and (
+            wanted.until is None or record.accepted_at < wanted.until
+        )
+        return equal and called and in_time and (wanted.before is None or record.sequence < wanted.before)
 
     async def output(self, execution_id: str, stream: Stream, start: int, length: int) -> Page | None:
         data = self.outputs.get((execution_id, stream))

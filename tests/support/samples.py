@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from orchestrator.domain.access import Caller, Role
-from orchestrator.domain.execution import Execution, Language, Limits
+from orchestrator.domain.execution import Execution, ExecutionRecord, Language, Limits, State
 from orchestrator.domain.ledger import CallOutcome, ToolCall
 
 ADMIN = Caller("admin-key", Role("admin", frozenset({"*"}), sees_all_executions=True))
@@ -27,6 +27,16 @@ def limits(timeout_seconds: float = 5) -> Limits:
 
 def execution(code: str = "print(1)", id: str = "e1", caller: Caller = DEVELOPER) -> Execution:
     return Execution(id, caller, Language.PYTHON, code, limits(), time.time())
+
+
+def record(id: str = "e1", caller: Caller = DEVELOPER, state: State = State.QUEUED) -> ExecutionRecord:
+    return execution(id=id, caller=caller).record(state)
+
+
+def refused(id: str = "r", code: str = "queue_full", detail: str = "full", at: float = 1.0) -> ExecutionRecord:
+    return ExecutionRecord(
+        id, DEVELOPER.key_name, DEVELOPER.role.name, State.REFUSED, at, finished_at=at, error_code=code, detail=detail
+    )
 
 
 def tool_call(outcome: CallOutcome = CallOutcome.DONE, tool: str = "query", duration_ms: float = 2.0) -> ToolCall:

@@ -22,27 +22,32 @@ from orchestrator.domain.errors import (
     EngineUnavailable,
     LockdownMismatch,
     NetworkUnsafe,
+    OrchestratorError,
     RunnerImageMissing,
     SandboxFault,
 )
-from orchestrator.domain.sandbox import EngineDescription, Kind, OwnedContainer, SandboxSpec
+from orchestrator.domain.sandbox import Finding, OwnedContainer, SandboxSpec, Verdict
 from orchestrator.engines.docker import lockdown
-from orchestrator.engines.docker.attach import LeashedProcess
+from orchestrator.engines.docker.attach import AttachedLeash
 from orchestrator.engines.docker.lockdown import Identity, Policy
+from orchestrator.engines.docker.sandbox import DockerSandbox
+from orchestrator.engines.docker.slots import Slot, Slots
+from orchestrator.engines.runner.leash import Leash
 from orchestrator.engines.runner.relay import Accept
-from orchestrator.engines.runner.session import DockerContainer, DockerSandbox, DockerSlot
+from orchestrator.engines.runner.session import KeeperSession, RunnerSession, SupervisorSession
 
 log = structlog.get_logger()
 
 P = ParamSpec("P")
 R = TypeVar("R")
-C = TypeVar("C", bound=DockerContainer)
+S = TypeVar("S", bound=RunnerSession)
 
 CALL_TIMEOUT_SECONDS = 30
 READY_TIMEOUT_SECONDS = 20
 REMOVAL_TIMEOUT_SECONDS = 10
 LEAVE_TIMEOUT_SECONDS = 2
-KINDS = frozenset(kind.value for kind in Kind)
+KINDS = frozenset(kind.value for kind in lockdown.Kind)
+LEAST_API_VERSION = (1, 41)
 NETWORK_OPTIONS = {"com.docker.network.bridge.inhibit_ipv4": "true"}
 
 _when_unreachable = tenacity.retry(
@@ -61,22 +66,28 @@ def _in_our_words(method: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, Co
         try:
             return await method(*arguments, **options)
         except docker.errors.APIError as error:
-            reason = error.explanation or str(error)
-            raise EngineUnavailable(f"The container engine refused: {reason}.", retry_after_seconds=5) from error
+            raise _refused(error) from error
 
     return told
 
 
+def _refused(error: docker.errors.APIError) -> EngineUnavailable:
+    reason = error.explanation or str(error)
+    return EngineUnavailable(f"The container engine refused: {reason}.", retry_after_seconds=5)
+
+
 class DockerEngine:
-    def __init__(self, docker_host: str, policy: Policy, identity: Identity, *, accept: Accept, max_calls: int) -> None:
+    """Containers of one Docker daemon, each in a network slot of its own."""
+
+    def __init__(self, docker_host: str, policy: Policy, identity: Identity, *, max_calls: int) -> None:
         self._docker_host = docker_host
         self._policy = policy
         self._identity = identity
-        self._accept = accept
         self._max_calls = max_calls
         self._threads = ThreadPoolExecutor(max_calls, thread_name_prefix="docker")
         self._client: docker.APIClient | None = None
         self._making_network = asyncio.Lock()  # the engine makes as many networks of one name as it is asked for
+        self._slots = Slots(self._create_slot)
         self._connecting = threading.Lock()  # one connection is made, however many threads ask first
 
     @_in_our_words
@@ -86,26 +97,25 @@ class DockerEngine:
         await self._ensure_network()
 
     @_in_our_words
-    async def create_slot(self) -> DockerSlot:
-        await self._ensure_network()
-        config = lockdown.slot_config(self._policy, self._identity)
-
-        def slot(container_id: str, process: LeashedProcess) -> DockerSlot:
-            return DockerSlot(container_id, process, self.remove, self._accept)
-
-        return await self._start(config, slot)
+    async def create_sandbox(self, spec: SandboxSpec, accept: Accept) -> DockerSandbox:
+        """Start a sandbox in a free slot; what it connects to the gateway's port goes to `accept`."""
+        slot = await self._slots.borrow()
+        try:
+            deadline = time.time() + spec.lifetime_seconds
+            config = lockdown.sandbox_config(spec, slot.id, self._policy, self._identity, deadline)
+            container_id, supervisor = await self._start(config, SupervisorSession)
+        except BaseException:
+            await self._slots.retire(slot)  # what failed to start may not be gone yet
+            raise
+        slot.serve(container_id, accept)
+        supervisor.prepare(spec.files)
+        return DockerSandbox(container_id, supervisor, slot, self._slots, self._see_off)
 
     @_in_our_words
-    async def create_sandbox(self, spec: SandboxSpec, slot: Any) -> DockerSandbox:
-        deadline = time.time() + spec.lifetime_seconds
-        config = lockdown.sandbox_config(spec, slot.id, self._policy, self._identity, deadline)
-
-        def sandbox(container_id: str, process: LeashedProcess) -> DockerSandbox:
-            return DockerSandbox(container_id, process, self.remove)
-
-        made = await self._start(config, sandbox)
-        made.prepare(spec.files)
-        return made
+    async def _create_slot(self) -> Slot:
+        await self._ensure_network()
+        container_id, keeper = await self._start(lockdown.slot_config(self._policy, self._identity), KeeperSession)
+        return Slot(container_id, keeper, self._see_off)
 
     @_in_our_words
     async def list_owned(self) -> Sequence[OwnedContainer]:
@@ -114,9 +124,14 @@ class DockerEngine:
         return [self._owned(item) for item in found if item["Labels"].get(lockdown.LABEL) in KINDS]
 
     @_in_our_words
-    async def remove(self, container_id: str, leaves_by_itself: bool = False) -> None:
-        """Returns when the engine no longer knows the container."""
-        if not (leaves_by_itself and await self._until_removed(container_id, LEAVE_TIMEOUT_SECONDS)):
+    async def remove(self, container_id: str) -> None:
+        """Return when the engine no longer knows the container."""
+        await self._force_removal(container_id)
+
+    @_in_our_words
+    async def _see_off(self, container_id: str) -> None:
+        """Wait for a container that was let go to leave by itself; kill it if it does not."""
+        if not await self._until_removed(container_id, LEAVE_TIMEOUT_SECONDS):
             await self._force_removal(container_id)
 
     @_when_unreachable
@@ -131,66 +146,97 @@ class DockerEngine:
             if not await self._until_removed(container_id, REMOVAL_TIMEOUT_SECONDS):
                 raise
 
-    @_in_our_words
-    async def describe(self) -> EngineDescription:
+    async def describe(self) -> Sequence[Finding]:
+        """Look at everything that a sandbox needs of this engine."""
+        findings = [self._socket_finding()]
+        if findings[0].verdict is Verdict.FAILED:
+            return findings
+        try:
+            findings += await self._version_findings()
+        except (OrchestratorError, docker.errors.APIError) as error:
+            told = error if isinstance(error, OrchestratorError) else _refused(error)
+            return [*findings, Finding("engine", Verdict.FAILED, told.message, told.hint)]
+        for check, look in (("runner image", self._image_state), ("network", self._network_state)):
+            try:
+                findings.append(Finding(check, Verdict.OK, await look()))
+            except OrchestratorError as error:
+                findings.append(Finding(check, Verdict.FAILED, error.message, error.hint))
+        return findings
+
+    def _socket_finding(self) -> Finding:
+        check = "engine socket"
+        if not self._docker_host.startswith("unix://"):
+            return Finding(check, Verdict.OK, self._docker_host)
+        path = self._docker_host.removeprefix("unix://")
+        if not os.path.exists(path):
+            fix = "Start the engine: 'make up' does it on Debian as root."
+            return Finding(check, Verdict.FAILED, f"{path} does not exist", fix)
+        if not os.access(path, os.R_OK | os.W_OK):
+            fix = "Add your user to the group of the socket: 'sudo usermod -aG docker $USER', then log in again."
+            return Finding(check, Verdict.FAILED, f"{path}: permission denied", fix)
+        return Finding(check, Verdict.OK, path)
+
+    async def _version_findings(self) -> list[Finding]:
         version = await self._call(lambda api: api.version())
         info = await self._call(lambda api: api.info())
-        return EngineDescription(
-            version=version["Version"],
-            api_version=version["ApiVersion"],
-            cgroup_version=info.get("CgroupVersion", "1"),
-            storage_driver=info["Driver"],
-            runtimes=tuple(info["Runtimes"]),
-        )
+        api_version, runtime, known = version["ApiVersion"], self._policy.runtime, sorted(info["Runtimes"])
+        if tuple(int(part) for part in api_version.split(".")) < LEAST_API_VERSION:
+            fix = "Update the engine to 20.10 or newer."
+            findings = [Finding("engine version", Verdict.FAILED, f"API {api_version}", fix)]
+        else:
+            detail = f"{version['Version']} (API {api_version}, {info['Driver']})"
+            findings = [Finding("engine version", Verdict.OK, detail)]
+        findings.append(Finding("cgroups", Verdict.OK, f"version {info.get('CgroupVersion', '1')}"))
+        if runtime in known:
+            return [*findings, Finding("runtime", Verdict.OK, runtime)]
+        fix = f"Configure it in the engine or set CODE_EXECUTOR_RUNTIME to one of: {', '.join(known)}."
+        return [*findings, Finding("runtime", Verdict.FAILED, f"the engine has no runtime {runtime}", fix)]
 
     @_in_our_words
-    async def image_id(self) -> str:
-        await self._require_image()
-        image: Mapping[str, Any] = await self._call(lambda api: api.inspect_image(self._policy.image))
-        return str(image["Id"])
+    async def _image_state(self) -> str:
+        image = await self._require_image()
+        return f"{self._policy.image} ({image['Id']})"
 
     @_in_our_words
-    async def network_state(self) -> str:
-        """Looks at the network without making it."""
+    async def _network_state(self) -> str:
+        """Look at the network without making it."""
         known = await self._networks()
         if not known:
-            return "not there yet: the daemon makes it"
+            return f"{self._policy.network} (not there yet: the daemon makes it)"
         self._require_safe(known[0])
-        return "internal, without a host address"
+        return f"{self._policy.network} (internal, without a host address)"
 
     async def close(self) -> None:
+        await self._slots.retire_all()
         if self._client is not None:
             self._client.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    async def _start(self, config: Mapping[str, Any], adopt: Callable[[str, LeashedProcess], C]) -> C:
-        container_id = await self._create(config)
-        process: LeashedProcess | None = None
+    async def _start(self, config: Mapping[str, Any], session_of: Callable[[Leash], S]) -> tuple[str, S]:
+        """Create a container, compare it with what was asked, attach, and only then start it."""
+        try:
+            created = await self._call(lambda api: api.create_container_from_config(dict(config)))
+        except docker.errors.ImageNotFound as error:
+            raise self._image_missing() from error
+        container_id = str(created["Id"])
+        leash: AttachedLeash | None = None
         try:
             await self._verify(container_id, config)
-            attached = await self._call(lambda api: _attach(api, container_id))
-            process = await LeashedProcess.adopt(attached)
-            container = adopt(container_id, process)
+            leash = await AttachedLeash.adopt(await self._call(lambda api: _attach(api, container_id)))
+            session = session_of(leash)
             await self._call(lambda api: api.start(container_id))
             async with asyncio.timeout(READY_TIMEOUT_SECONDS):
-                await container.until_ready()
+                await session.until_ready()
         except BaseException as error:
-            if process is not None:
-                process.let_go()
+            if leash is not None:
+                leash.let_go()
             await asyncio.shield(self.remove(container_id))
             if isinstance(error, TimeoutError):
                 raise SandboxFault(f"the runner was not ready after {READY_TIMEOUT_SECONDS} s") from error
             if isinstance(error, docker.errors.APIError):
                 raise SandboxFault(f"the engine did not start it: {error.explanation}") from error
             raise
-        return container
-
-    async def _create(self, config: Mapping[str, Any]) -> str:
-        try:
-            created = await self._call(lambda api: api.create_container_from_config(dict(config)))
-        except docker.errors.ImageNotFound as error:
-            raise self._image_missing() from error
-        return str(created["Id"])
+        return container_id, session
 
     async def _verify(self, container_id: str, config: Mapping[str, Any]) -> None:
         inspected = await self._call(lambda api: api.inspect_container(container_id))
@@ -209,11 +255,12 @@ class DockerEngine:
             return False
         return True
 
-    async def _require_image(self) -> None:
+    async def _require_image(self) -> Mapping[str, Any]:
         try:
-            await self._call(lambda api: api.inspect_image(self._policy.image))
+            image: Mapping[str, Any] = await self._call(lambda api: api.inspect_image(self._policy.image))
         except docker.errors.ImageNotFound as error:
             raise self._image_missing() from error
+        return image
 
     def _image_missing(self) -> RunnerImageMissing:
         return RunnerImageMissing(f"The engine has no image {self._policy.image}.")
@@ -267,19 +314,19 @@ class DockerEngine:
 
     def _owned(self, item: Mapping[str, Any]) -> OwnedContainer:
         labels = item["Labels"]
+        deadline = float(labels.get(lockdown.LABEL_DEADLINE, 0))
+        # Whoever has the socket can change a container after it was verified: another network is a way out.
+        networks = set((item.get("NetworkSettings") or {}).get("Networks") or {})
+        allowed = {self._policy.network} if labels[lockdown.LABEL] == lockdown.Kind.SLOT else set()
         return OwnedContainer(
             id=item["Id"],
-            kind=Kind(labels[lockdown.LABEL]),
             of_this_epoch=labels.get(lockdown.LABEL_EPOCH) == self._identity.epoch,
-            lifetime_seconds=_lifetime(float(labels.get(lockdown.LABEL_DEADLINE, 0)), item["Created"]),
-            tampered=self._is_tampered(item),
+            kind=labels[lockdown.LABEL],
+            in_use=item["Id"] in self._slots.ids,
+            # Of two stamps of the same moment: a clock that jumps later changes nothing.
+            lifetime_seconds=max(0.0, deadline - item["Created"]) if deadline else None,
+            tampered=bool(networks - allowed),
         )
-
-    def _is_tampered(self, item: Mapping[str, Any]) -> bool:
-        """Whoever has the socket can change a container after it was verified: another network is a way out."""
-        networks = set((item.get("NetworkSettings") or {}).get("Networks") or {})
-        allowed = {self._policy.network} if item["Labels"][lockdown.LABEL] == Kind.SLOT else set()
-        return bool(networks - allowed)
 
     async def _call(self, use: Callable[[docker.APIClient], R]) -> R:
         loop = asyncio.get_running_loop()
@@ -317,11 +364,6 @@ def _attach(api: docker.APIClient, container_id: str) -> socket.socket:
     attached = socket.socket(fileno=os.dup(hijacked.fileno()))
     hijacked._response.close()
     return attached
-
-
-def _lifetime(deadline: float, created: float) -> float | None:
-    """Of two stamps of the same moment: a clock that jumps later changes nothing."""
-    return max(0.0, deadline - created) if deadline else None
 
 
 def _unavailable(error: Exception) -> EngineUnavailable:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import Any
 
 from orchestrator.domain.execution import Limits
-from orchestrator.domain.sandbox import Kind, SandboxSpec
+from orchestrator.domain.sandbox import GATEWAY_PORT, SandboxSpec
 
 LABEL = "mcp-code-executor"
 LABEL_OWNER = f"{LABEL}.owner"
@@ -25,7 +26,6 @@ ENVIRONMENT = ("PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8")
 PYTHON = ("/usr/bin/python3", "-I", "-S", "-B")
 SUPERVISOR = "/opt/runner/supervisor.py"
 SLOT_KEEPER = "/opt/runner/slot.py"
-GATEWAY_PORT = 9092
 SLOT_MEMORY_BYTES = 64 * 1024 * 1024
 SLOT_PROCESSES = 8
 
@@ -71,6 +71,11 @@ MASKED_PATHS = (
     "/sys/power",
 )
 READONLY_PATHS = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
+
+
+class Kind(StrEnum):
+    SANDBOX = "sandbox"
+    SLOT = "slot"
 
 
 @dataclass(frozen=True, slots=True)

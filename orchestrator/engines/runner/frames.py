@@ -1,8 +1,7 @@
-"""The two framings between the daemon and a runner, decoded piece by piece.
+"""The frames between the daemon and a runner: kind, length, payload.
 
-The engine multiplexes stdout and stderr of a container into one stream (8-byte headers); inside the container's
-stdout the supervisor writes its own frames (kind, length, payload), which the program cannot forge. A slot writes
-frames of the same form for the connections that it relays.
+The supervisor writes them to its stdout, which the program cannot reach, so the program cannot forge one. A keeper
+writes frames of the same form for the connections that it relays.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from typing import Any
 from orchestrator.domain.sandbox import Program
 
 MAX_FRAME_BYTES = 65_536
-_ENGINE_HEADER = struct.Struct(">BxxxI")
 _RUNNER_HEADER = struct.Struct(">cI")
 _LENGTH = struct.Struct(">I")
 _LIMITS = struct.Struct(">dQQ")
@@ -58,55 +56,27 @@ class Frame:
         return parsed
 
 
-class EngineStreamDecoder:
-    """Splits the engine's stream into (file descriptor, bytes); needs no whole chunk in memory."""
-
-    def __init__(self) -> None:
-        self._header = bytearray()
-        self._descriptor = 0
-        self._left_in_chunk = 0
-
-    def feed(self, data: bytes) -> Iterator[tuple[int, bytes]]:
-        view = memoryview(data)
-        while view:
-            if self._left_in_chunk:
-                piece = view[: self._left_in_chunk]
-                self._left_in_chunk -= len(piece)
-                view = view[len(piece) :]
-                yield self._descriptor, bytes(piece)
-            else:
-                view = self._take_header(view)
-
-    def _take_header(self, view: memoryview) -> memoryview:
-        missing = _ENGINE_HEADER.size - len(self._header)
-        self._header += view[:missing]
-        if len(self._header) == _ENGINE_HEADER.size:
-            self._descriptor, self._left_in_chunk = _ENGINE_HEADER.unpack(self._header)
-            self._header.clear()
-        return view[missing:]
-
-
 class RunnerFrameDecoder:
+    """Splits what a runner writes into frames, however the bytes arrive."""
+
     def __init__(self) -> None:
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> Iterator[Frame]:
         self._buffer += data
-        while (frame := self._next()) is not None:
-            yield frame
-
-    def _next(self) -> Frame | None:
-        if len(self._buffer) < _RUNNER_HEADER.size:
-            return None
-        kind, length = _RUNNER_HEADER.unpack_from(self._buffer)
-        if length > MAX_FRAME_BYTES:
-            raise FramingBroken(f"a frame of {length} bytes")
-        end = _RUNNER_HEADER.size + length
-        if len(self._buffer) < end:
-            return None
-        payload = bytes(self._buffer[_RUNNER_HEADER.size : end])
-        del self._buffer[:end]
-        return Frame(_kind(kind), payload)
+        while len(self._buffer) >= _RUNNER_HEADER.size:
+            kind, length = _RUNNER_HEADER.unpack_from(self._buffer)
+            if length > MAX_FRAME_BYTES:
+                raise FramingBroken(f"a frame of {length} bytes")
+            end = _RUNNER_HEADER.size + length
+            if len(self._buffer) < end:
+                return
+            payload = bytes(self._buffer[_RUNNER_HEADER.size : end])
+            del self._buffer[:end]
+            try:
+                yield Frame(FrameKind(kind), payload)
+            except ValueError as error:
+                raise FramingBroken(f"a frame of unknown kind {kind!r}") from error
 
 
 def encode(kind: FrameKind, payload: bytes = b"") -> bytes:
@@ -126,10 +96,3 @@ def encode_run(program: Program) -> bytes:
 
 def _text(text: str) -> bytes:
     return text.encode("utf-8", "replace")  # a lone surrogate, legal in the JSON of a tool's description, is no text
-
-
-def _kind(byte: bytes) -> FrameKind:
-    try:
-        return FrameKind(byte)
-    except ValueError as error:
-        raise FramingBroken(f"a frame of unknown kind {byte!r}") from error

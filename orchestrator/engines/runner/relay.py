@@ -1,7 +1,7 @@
-"""The daemon's end of a slot's relay: the sandbox's connections arrive as frames on the slot's leash.
+"""The daemon's end of a keeper's relay: a sandbox's connections arrive as frames on the keeper's leash.
 
-Each becomes a transport for an ordinary asyncio protocol. A connection can only come from the sandbox that is in the
-slot, so who calls is known without trusting an address.
+Each becomes a transport for an ordinary asyncio protocol. A keeper serves one sandbox at a time, so a connection is
+known to be that sandbox's without trusting any address.
 """
 
 from __future__ import annotations
@@ -27,22 +27,30 @@ Send = Callable[[bytes], None]
 
 
 class Relay:
-    def __init__(self, slot_id: str, send: Send, accept: Accept) -> None:
-        self._slot_id = slot_id
+    """One sandbox's connections at a time; whose they are is known from where they come in."""
+
+    def __init__(self, send: Send) -> None:
         self._send = send
-        self._accept = accept
+        self._sandbox_id = ""
+        self._accept: Accept | None = None
         self._connections: dict[int, RelayedConnection] = {}
 
+    def serve(self, sandbox_id: str, accept: Accept) -> None:
+        self._sandbox_id, self._accept = sandbox_id, accept
+
+    def stop_serving(self) -> None:
+        self._accept = None
+        for connection in list(self._connections.values()):
+            connection.abort()
+
     def take(self, frame: Frame) -> None:
-        number, data = _numbered(frame)
+        if len(frame.payload) < _NUMBER.size:
+            raise FramingBroken("a relay frame without a number")
+        number, data = _NUMBER.unpack_from(frame.payload)[0], frame.payload[_NUMBER.size :]
         if frame.kind is FrameKind.OPENED:
             self._open(number)
         elif connection := self._connections.get(number):
             connection.take(frame.kind, data)
-
-    def abort_all(self) -> None:
-        for connection in list(self._connections.values()):
-            connection.abort()
 
     def lose_all(self) -> None:
         for connection in list(self._connections.values()):
@@ -56,16 +64,19 @@ class Relay:
 
     def _open(self, number: int) -> None:
         if number in self._connections or len(self._connections) >= MAX_CONNECTIONS:
-            raise FramingBroken("a slot opened a connection that it may not")
-        protocol = self._accept(self._slot_id)
-        connection = RelayedConnection(self, number, protocol, self._slot_id)
+            raise FramingBroken("a keeper opened a connection that it may not")
+        if self._accept is None:  # of a sandbox that is just gone
+            self.send(FrameKind.FINISHED, number)
+            return
+        protocol = self._accept(self._sandbox_id)
+        connection = RelayedConnection(self, number, protocol, self._sandbox_id)
         self._connections[number] = connection
         protocol.connection_made(connection)
 
 
 class RelayedConnection(asyncio.Transport):
-    def __init__(self, relay: Relay, number: int, protocol: asyncio.Protocol, slot_id: str) -> None:
-        super().__init__({"slot_id": slot_id, "peername": (slot_id, number)})
+    def __init__(self, relay: Relay, number: int, protocol: asyncio.Protocol, sandbox_id: str) -> None:
+        super().__init__({"sandbox_id": sandbox_id, "peername": (sandbox_id, number)})
         self._relay = relay
         self._number = number
         self._protocol = protocol
@@ -83,7 +94,7 @@ class RelayedConnection(asyncio.Transport):
             case FrameKind.BYTES:
                 self._unread += data
                 if len(self._unread) > WINDOW_BYTES:
-                    raise FramingBroken("a slot sent more than its window")
+                    raise FramingBroken("a keeper sent more than its window")
                 self._deliver()
             case FrameKind.WINDOW:
                 self._may_send = min(WINDOW_BYTES, self._may_send + _NUMBER.unpack(data)[0])
@@ -144,14 +155,11 @@ class RelayedConnection(asyncio.Transport):
         while self._reading and self._unread and not self._closing:
             data = bytes(self._unread[:MAX_DATA_BYTES])
             del self._unread[: len(data)]
-            self._acknowledge(len(data))
+            self._unacknowledged += len(data)
+            if self._unacknowledged >= ACKNOWLEDGE_BYTES:
+                self._relay.send(FrameKind.WINDOW, self._number, _NUMBER.pack(self._unacknowledged))
+                self._unacknowledged = 0
             self._protocol.data_received(data)
-
-    def _acknowledge(self, size: int) -> None:
-        self._unacknowledged += size
-        if self._unacknowledged >= ACKNOWLEDGE_BYTES:
-            self._relay.send(FrameKind.WINDOW, self._number, _NUMBER.pack(self._unacknowledged))
-            self._unacknowledged = 0
 
     def _flush(self) -> None:
         while self._unsent and self._may_send and not self._lost:
@@ -171,9 +179,3 @@ class RelayedConnection(asyncio.Transport):
         elif self._writing_paused and len(self._unsent) < RESUME_BELOW_BYTES:
             self._writing_paused = False
             self._protocol.resume_writing()
-
-
-def _numbered(frame: Frame) -> tuple[int, bytes]:
-    if len(frame.payload) < _NUMBER.size:
-        raise FramingBroken("a relay frame without a number")
-    return _NUMBER.unpack_from(frame.payload)[0], frame.payload[_NUMBER.size :]

@@ -1,48 +1,34 @@
-"""The routes of the HTTP API."""
+"""The HTTP server: who is it, which route, and every error as a problem."""
 
 from __future__ import annotations
 
 from aiohttp import web
 
-from orchestrator.faces.http import chat, execute, executions, operations, tools
-from orchestrator.faces.http.context import API, Api, Handler, authentication
-from orchestrator.faces.http.problems import problems
+from orchestrator.faces.context import CALLER, SERVICES, Services
+from orchestrator.faces.http.openapi import DOCUMENT, document
+from orchestrator.faces.http.problems import Handler, problems
+from orchestrator.faces.http.routes import ROUTES
 
-# One byte of code can take six in JSON (\\u00e9), and the rest of the body is small.
-JSON_EXPANSION = 6
-BODY_ALLOWANCE_BYTES = 64 * 1024
-
-
-def max_body_bytes(max_code_bytes: int) -> int:
-    return max_code_bytes * JSON_EXPANSION + BODY_ALLOWANCE_BYTES
+PUBLIC_PATHS = frozenset(route.path for route in ROUTES if route.public)
 
 
-def build_app(api: Api, mcp: Handler | None = None) -> web.Application:
-    max_body = max_body_bytes(api.limits.max_code_bytes)
-    app = web.Application(middlewares=[problems, authentication], client_max_size=max_body)
-    app[API] = api
-    app.add_routes(
-        [
-            web.post("/execute", execute.execute),
-            web.get("/executions", executions.list_executions),
-            web.get("/executions/{id}", executions.get_execution),
-            web.get("/executions/{id}/output", executions.get_output),
-            web.delete("/executions/{id}", executions.cancel_execution),
-            web.get("/tools", tools.list_tools),
-            web.get("/tools/search", tools.search_tools),
-            web.get("/tools/info/{server}/{tool}", tools.tool_info),
-            web.get("/whoami", tools.whoami),
-            web.post("/chat/send", chat.send),
-            web.get("/chat/read", chat.read),
-            web.get("/chat/who", chat.who),
-            web.get("/health", operations.health),
-            web.get("/livez", operations.livez),
-            web.get("/readyz", operations.readyz),
-            web.get("/metrics", operations.metrics),
-            web.get("/openapi.json", operations.openapi),
-            web.get("/docs", operations.docs),
-        ]
-    )
+@web.middleware
+async def authentication(request: web.Request, handler: Handler) -> web.StreamResponse:
+    if request.path not in PUBLIC_PATHS:
+        services = request.app[SERVICES]
+        services.hosts.check(request.headers)
+        request[CALLER] = services.authenticator.authenticate(request.headers)
+    return await handler(request)
+
+
+def build_app(services: Services, mcp: Handler | None = None) -> web.Application:
+    app = web.Application(middlewares=[problems, authentication], client_max_size=services.max_body_bytes)
+    app[SERVICES] = services
+    app[DOCUMENT] = document(ROUTES, services.version)
+    for route in ROUTES:
+        app.router.add_route(route.method, route.path, route.handle, name=route.operation_id)
+        if route.method == "GET":
+            app.router.add_route("HEAD", route.path, route.handle)
     if mcp is not None:
         app.router.add_route("*", "/mcp", mcp)  # a protocol of its own, so the description of the API leaves it out
     return app

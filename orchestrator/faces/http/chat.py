@@ -1,57 +1,51 @@
-"""POST /chat/send, GET /chat/read, GET /chat/who: the rooms that the caller's role may use."""
+"""Chat over HTTP: each request is a call of one of the built-in server's tools."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from aiohttp import web
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Field
 
+from orchestrator.domain.access import CHAT_SERVER
 from orchestrator.domain.chat import DEFAULT_MESSAGES, MAX_MESSAGES
-from orchestrator.domain.errors import InvalidRequest, MalformedJson, UnsupportedContentType
-from orchestrator.faces.http.context import API, CALLER
-from orchestrator.faces.http.executions import number
-from orchestrator.service.chat_bodies import MembersBody, MessagesBody, SendArguments, SentBody
-from orchestrator.service.complaints import complaints
-
-JSON = "application/json"
+from orchestrator.faces.context import CALLER, SERVICES
+from orchestrator.faces.http.requests import EXECUTION_ID, Query, parse_body
+from orchestrator.service.chat_bodies import Room, SendArguments, Token
+from orchestrator.service.executions import new_execution_id
 
 
-async def send(request: web.Request) -> web.Response:
-    wish = await _wish(request)
-    sent = await request.app[API].chat.send(request[CALLER].role, wish.room, wish.text, wish.transaction_id)
-    return _json(SentBody.of(sent))
+class RoomQuery(Query):
+    room: Room = None
 
 
-async def read(request: web.Request) -> web.Response:
-    page = await request.app[API].chat.read(
-        request[CALLER].role,
-        request.query.get("room"),
-        number(request, "limit", DEFAULT_MESSAGES, 1, MAX_MESSAGES),
-        request.query.get("since"),
-        request.query.get("before"),
+class ReadQuery(RoomQuery):
+    limit: int = Field(
+        DEFAULT_MESSAGES,
+        ge=1,
+        le=MAX_MESSAGES,
+        description=f"How many messages at most, {DEFAULT_MESSAGES} by default.",
     )
-    return _json(MessagesBody.of(page))
+    since: Token = Field(None, description="`since` of an earlier answer: only what was said after it.")
+    before: Token = Field(None, description="`before` of an earlier answer: what was said before it.")
 
 
-async def who(request: web.Request) -> web.Response:
-    found = await request.app[API].chat.who(request[CALLER].role, request.query.get("room"))
-    return _json(MembersBody.of(found))
+async def send(request: web.Request, query: Query) -> web.Response:
+    return await _call(request, "send", await parse_body(request, SendArguments))
 
 
-async def _wish(request: web.Request) -> SendArguments:
-    if request.content_type != JSON:
-        raise UnsupportedContentType(f"The content type is {request.content_type}.")
-    try:
-        return SendArguments.model_validate_json(await request.read())
-    except ValidationError as error:
-        raise _explained(error) from error
+async def read(request: web.Request, query: ReadQuery) -> web.Response:
+    return await _call(request, "read", query)
 
 
-def _explained(error: ValidationError) -> MalformedJson | InvalidRequest:
-    first = error.errors()[0]
-    if first["type"] == "json_invalid":
-        return MalformedJson(f"The body is not JSON: {first['msg']}.")
-    return InvalidRequest(complaints(error, "body"))
+async def who(request: web.Request, query: RoomQuery) -> web.Response:
+    return await _call(request, "who", query)
 
 
-def _json(body: BaseModel) -> web.Response:
-    return web.Response(text=body.model_dump_json(by_alias=True), content_type=JSON)
+async def _call(request: web.Request, tool: str, asked: BaseModel) -> web.Response:
+    services = request.app[SERVICES]
+    services.chat.require_configured()
+    execution_id = request[EXECUTION_ID] = new_execution_id()
+    arguments: dict[str, Any] = asked.model_dump(by_alias=True, exclude_none=True)
+    result = await services.direct_calls.call(request[CALLER], execution_id, CHAT_SERVER, tool, arguments)
+    return web.json_response(result["structuredContent"])

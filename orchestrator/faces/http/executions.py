@@ -1,118 +1,120 @@
-"""GET and DELETE /executions: what ran, what it printed, and ending it."""
+"""What ran, what it printed, and ending it."""
 
 from __future__ import annotations
 
 import re
 
 from aiohttp import web
+from pydantic import AwareDatetime, Field
 
-from orchestrator.domain.errors import InvalidRequest, NotFound, RangeNotSatisfiable
-from orchestrator.domain.execution import ExecutionRecord, Page, Stream
-from orchestrator.faces.http.context import API, CALLER
-from orchestrator.faces.http.rendering import detail, reply, summary
-from orchestrator.faces.http.schemas import Body, ExecutionList
-from orchestrator.service.running import RunningExecution
+from orchestrator.domain.errors import RangeNotSatisfiable
+from orchestrator.domain.execution import Filter, Kind, Language, Outcome, Stream
+from orchestrator.faces.bodies import Body, ExecutionDetail, ExecutionReply, ExecutionSummary
+from orchestrator.faces.context import CALLER, SERVICES
+from orchestrator.faces.http.requests import JSON, Query
 
-DEFAULT_PAGE = 50
-LARGEST_PAGE = 500
 LARGEST_SEQUENCE = 2**62
 LARGEST_SLICE = 1024 * 1024
 BYTE_RANGE = re.compile(r"bytes=(\d{1,12})?-(\d{1,12})?$")
+OCTETS = "application/octet-stream"
 
 
-async def list_executions(request: web.Request) -> web.Response:
-    caller = request[CALLER]
-    records = await request.app[API].journal.newest(
-        caller=None if caller.role.sees_all_executions else caller.key_name,
-        limit=(limit := number(request, "limit", DEFAULT_PAGE, 1, LARGEST_PAGE)),
-        before=number(request, "before", LARGEST_SEQUENCE, 0, LARGEST_SEQUENCE),
+class ExecutionsQuery(Query):
+    limit: int = Field(50, ge=1, le=500, description="How many, 50 by default.")
+    before: int | None = Field(None, ge=0, le=LARGEST_SEQUENCE, description="The `next` of the previous page.")
+    outcome: Outcome | None = Field(None, description="Only those that ended so.")
+    caller: str | None = Field(None, max_length=256, description="Only those of the key with this name.")
+    language: Language | None = Field(None, description="Only programs in this language.")
+    kind: Kind | None = Field(None, description="Only programs, or only single calls.")
+    tool: str | None = Field(
+        None, min_length=1, max_length=600, description="Only those that called it: SERVER/TOOL, or all of a SERVER."
     )
-    following = records[-1].sequence if len(records) == limit else None
-    return _json(ExecutionList(executions=[summary(record) for record in records], next=following))
+    since: AwareDatetime | None = Field(None, description="Only those accepted at or after this time, in ISO 8601.")
+    until: AwareDatetime | None = Field(None, description="Only those accepted before this time, in ISO 8601.")
+
+    def as_filter(self) -> Filter:
+        server, _, tool = (self.tool or "").partition("/")
+        return Filter(
+            caller=self.caller,
+            kind=self.kind,
+            outcome=self.outcome,
+            language=self.language,
+            server=server or None,
+            tool=tool or None,
+            since=self.since.timestamp() if self.since else None,
+            until=self.until.timestamp() if self.until else None,
+            before=self.before,
+        )
 
 
-async def get_execution(request: web.Request) -> web.Response:
-    record = await _visible_record(request)
-    offset = number(request, "offset", 0, 0, LARGEST_SEQUENCE)
-    length = number(request, "length", LARGEST_SLICE, 1, LARGEST_SLICE)
-    stdout = await _page(request, record, Stream.STDOUT, offset, length)
-    stderr = await _page(request, record, Stream.STDERR, offset, length)
-    return _json(detail(record, stdout, stderr, offset))
+class ExecutionQuery(Query):
+    offset: int = Field(0, ge=0, le=LARGEST_SEQUENCE, description="First byte of both streams.")
+    length: int = Field(LARGEST_SLICE, ge=1, le=LARGEST_SLICE, description="Most bytes of each stream.")
 
 
-async def get_output(request: web.Request) -> web.Response:
-    """The raw bytes of one stream, whole or by HTTP range."""
-    record = await _visible_record(request)
-    stream = _stream(request.query.get("stream", Stream.STDOUT))
-    total = (await _page(request, record, stream, 0, 1)).total_bytes
+class OutputQuery(Query):
+    stream: Stream = Field(Stream.STDOUT, description="Which stream.")
+
+
+class ExecutionList(Body):
+    """A page of executions, newest first."""
+
+    executions: list[ExecutionSummary]
+    next: int | None = Field(description="Pass as `before` to read on; null at the end.")
+
+
+async def list_executions(request: web.Request, query: ExecutionsQuery) -> web.Response:
+    records = await request.app[SERVICES].records.newest(request[CALLER], query.as_filter(), query.limit)
+    following = records[-1].sequence if len(records) == query.limit else None
+    return _json(ExecutionList(executions=[ExecutionSummary.of(record) for record in records], next=following))
+
+
+async def get_execution(request: web.Request, query: ExecutionQuery) -> web.Response:
+    records = request.app[SERVICES].records
+    record = await records.visible(request[CALLER], request.match_info["id"])
+    stdout = await records.output(record, Stream.STDOUT, query.offset, query.length)
+    stderr = await records.output(record, Stream.STDERR, query.offset, query.length)
+    return _json(ExecutionDetail.of_pages(record, stdout, stderr, query.offset))
+
+
+async def get_output(request: web.Request, query: OutputQuery) -> web.Response:
+    """Send the raw bytes of one stream, whole or by HTTP range."""
+    records = request.app[SERVICES].records
+    record = await records.visible(request[CALLER], request.match_info["id"])
+    total = (await records.output(record, query.stream, 0, 1)).total_bytes
     start, length = _byte_range(request.headers.get("Range"), total)
-    page = await _page(request, record, stream, start, length)
+    page = await records.output(record, query.stream, start, length)
     headers = {"Accept-Ranges": "bytes", "X-Content-Type-Options": "nosniff"}
     if "Range" not in request.headers:
-        return web.Response(body=page.data, content_type="application/octet-stream", headers=headers)
+        return web.Response(body=page.data, content_type=OCTETS, headers=headers)
     if not page.data:
         raise RangeNotSatisfiable(f"The output has {page.total_bytes} bytes.")
     headers["Content-Range"] = f"bytes {start}-{start + len(page.data) - 1}/{page.total_bytes}"
-    return web.Response(status=206, body=page.data, content_type="application/octet-stream", headers=headers)
+    return web.Response(status=206, body=page.data, content_type=OCTETS, headers=headers)
 
 
-async def cancel_execution(request: web.Request) -> web.Response:
-    api = request.app[API]
-    result = await api.executor.cancel(request[CALLER], request.match_info["id"])
-    return _json(reply(result, api.tokens))
-
-
-async def _visible_record(request: web.Request) -> ExecutionRecord:
-    execution_id = request.match_info["id"]
-    record = await request.app[API].journal.find(execution_id)
-    if record is None or not request[CALLER].may_see(record.caller):
-        raise NotFound(f"No execution {execution_id}.")
-    return record
-
-
-async def _page(request: web.Request, record: ExecutionRecord, stream: Stream, start: int, length: int) -> Page:
-    api = request.app[API]
-    if running := api.executor.find_running(record.id):
-        return _page_so_far(running, stream, start, length)
-    return await api.journal.output(record.id, stream, start, length) or Page(b"", 0)
-
-
-def _page_so_far(running: RunningExecution, stream: Stream, start: int, length: int) -> Page:
-    output = running.output(stream)
-    return Page(output[start : start + length], len(output))
+async def cancel_execution(request: web.Request, query: Query) -> web.Response:
+    services = request.app[SERVICES]
+    result = await services.executions.cancel(request[CALLER], request.match_info["id"])
+    return _json(ExecutionReply.of_result(result, services.tokens.count))
 
 
 def _byte_range(header: str | None, total: int) -> tuple[int, int]:
+    """Return where to begin and how much to read."""
     if header is None:
         return 0, total
     found = BYTE_RANGE.match(header.strip())
     if found is None or not (found[1] or found[2]):
-        raise RangeNotSatisfiable("The Range header is not of the form bytes=FIRST-LAST.")
+        raise RangeNotSatisfiable("The Range header must have the form bytes=FIRST-LAST.")
     if not found[1]:
         return max(0, total - int(found[2])), int(found[2])
     first, last = int(found[1]), int(found[2]) if found[2] else None
     if last is None:
         return first, LARGEST_SLICE
     if last < first:
-        raise RangeNotSatisfiable("The range ends before it begins.")
+        raise RangeNotSatisfiable("The range must not end before it begins.")
     return first, last - first + 1
 
 
-def _stream(name: str) -> Stream:
-    try:
-        return Stream(name)
-    except ValueError as error:
-        raise InvalidRequest("stream: it is stdout or stderr.") from error
-
-
-def number(request: web.Request, name: str, default: int, least: int, most: int) -> int:
-    text = request.query.get(name)
-    if text is None:
-        return default
-    if not re.fullmatch(r"[0-9]{1,19}", text) or not least <= int(text) <= most:
-        raise InvalidRequest(f"{name}: it is a whole number from {least} to {most}.")
-    return int(text)
-
-
 def _json(body: Body) -> web.Response:
-    return web.Response(text=body.model_dump_json(by_alias=True), content_type="application/json")
+    return web.Response(text=body.model_dump_json(by_alias=True), content_type=JSON)

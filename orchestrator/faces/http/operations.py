@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import time
 from importlib import resources
+from typing import Literal
 
 from aiohttp import web
+from pydantic import Field
 
-from orchestrator.domain.upstream import UpstreamStatus
-from orchestrator.faces.http.context import API
-from orchestrator.faces.http.openapi import document
+from orchestrator.faces.bodies import Body
+from orchestrator.faces.context import CALLER, SERVICES
+from orchestrator.faces.http.openapi import DOCUMENT
 from orchestrator.faces.http.problems import problem_of
-from orchestrator.faces.http.schemas import Health
+from orchestrator.faces.http.requests import JSON, Query
 
 # The page holds no address but its own, so it works offline and can send nothing elsewhere.
 DOCS_POLICY = (
@@ -21,54 +23,114 @@ DOCS_POLICY = (
 )
 
 
-async def health(request: web.Request) -> web.Response:
-    api = request.app[API]
-    by_server = api.catalog.tools_by_server()
+class Health(Body):
+    """How the daemon is, and which tools it has."""
+
+    status: Literal["healthy", "degraded"]
+    version: str
+    uptime: float = Field(description="Seconds since the daemon started.")
+    servers: int
+    total_tools: int
+    tools_by_server: dict[str, int]
+    upstreams: dict[str, str] = Field(description="State of each server, with its problem.")
+
+
+class Alive(Body):
+    """The daemon runs."""
+
+    status: Literal["alive"] = "alive"
+
+
+class Ready(Body):
+    """An execution would work now."""
+
+    status: Literal["ready"] = "ready"
+
+
+class ToolRules(Body):
+    """Patterns of tools, as SERVER/TOOL."""
+
+    allow: list[str]
+    deny: list[str]
+
+
+class WhoAmI(Body):
+    """The caller and what its role may use."""
+
+    caller: str
+    role: str
+    servers: list[str] = Field(description="Names of servers; * is every server.")
+    tools: ToolRules
+    sees_all_executions: bool
+    chat_rooms: list[str]
+
+
+async def health(request: web.Request, query: Query) -> web.Response:
+    services = request.app[SERVICES]
+    by_server = services.catalog.tools_by_server()
     body = Health(
-        status="healthy" if api.readiness.ready else "degraded",
-        version=api.version,
-        uptime=round(time.monotonic() - api.started_at, 3),
+        status="healthy" if services.readiness.ready else "degraded",
+        version=services.version,
+        uptime=round(time.monotonic() - services.started_at, 3),
         servers=len(by_server),
         total_tools=sum(by_server.values()),
         tools_by_server=by_server,
-        upstreams={status.server: _upstream(status) for status in api.catalog.statuses()},
+        upstreams={
+            status.server: f"{status.state.value}: {status.problem}" if status.problem else status.state.value
+            for status in services.catalog.statuses()
+        },
     )
-    return web.Response(text=body.model_dump_json(by_alias=True), content_type="application/json")
+    return _json(body)
 
 
-def _upstream(status: UpstreamStatus) -> str:
-    return f"{status.state.value}: {status.problem}" if status.problem else status.state.value
+async def livez(request: web.Request, query: Query) -> web.Response:
+    return _json(Alive())
 
 
-async def livez(request: web.Request) -> web.Response:
-    return web.json_response({"status": "alive"})
-
-
-async def readyz(request: web.Request) -> web.Response:
-    problem = request.app[API].readiness.problem
+async def readyz(request: web.Request, query: Query) -> web.Response:
+    problem = request.app[SERVICES].readiness.problem
     if problem is None:
-        return web.json_response({"status": "ready"})
+        return _json(Ready())
     response = problem_of(problem, None)
     response.set_status(503)
     return response
 
 
-async def metrics(request: web.Request) -> web.Response:
+async def whoami(request: web.Request, query: Query) -> web.Response:
+    caller = request[CALLER]
+    role = caller.role
+    return _json(
+        WhoAmI(
+            caller=caller.key_name,
+            role=role.name,
+            servers=sorted(role.servers),
+            tools=ToolRules(allow=list(role.allowed_tools), deny=list(role.denied_tools)),
+            sees_all_executions=role.sees_all_executions,
+            chat_rooms=sorted(role.chat_rooms),
+        )
+    )
+
+
+async def metrics(request: web.Request, query: Query) -> web.Response:
     return web.Response(
-        body=request.app[API].render_metrics(),
+        body=request.app[SERVICES].render_metrics(),
         headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"},
     )
 
 
-async def openapi(request: web.Request) -> web.Response:
-    return web.json_response(document(request.app[API].version))
+async def openapi(request: web.Request, query: Query) -> web.Response:
+    return web.json_response(request.app[DOCUMENT])
 
 
-async def docs(request: web.Request) -> web.Response:
+async def docs(request: web.Request, query: Query) -> web.Response:
     page = resources.files(__package__).joinpath("static/docs.html").read_text()
-    description = json.dumps(document(request.app[API].version)).replace("</", "<\\/")
+    description = json.dumps(request.app[DOCUMENT]).replace("</", "<\\/")
     return web.Response(
         text=page.replace("__OPENAPI__", description),
         content_type="text/html",
         headers={"Content-Security-Policy": DOCS_POLICY, "X-Content-Type-Options": "nosniff"},
     )
+
+
+def _json(body: Body) -> web.Response:
+    return web.Response(text=body.model_dump_json(by_alias=True), content_type=JSON)

@@ -8,55 +8,34 @@ from http import HTTPStatus
 import structlog
 from aiohttp import web
 
-from orchestrator.domain.errors import OrchestratorError
+from orchestrator.domain.errors import Category, OrchestratorError
+from orchestrator.faces.bodies import Body
+from orchestrator.faces.http.requests import EXECUTION_ID
+from orchestrator.faces.status import status_of
 
 log = structlog.get_logger()
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
-EXECUTION_ID = web.RequestKey("execution_id", str)
-
-STATUS_OF_CODE = {
-    "invalid_request": HTTPStatus.UNPROCESSABLE_ENTITY,
-    "malformed_json": HTTPStatus.BAD_REQUEST,
-    "unsupported_content_type": HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
-    "code_too_large": HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-    "unauthenticated": HTTPStatus.UNAUTHORIZED,
-    "foreign_origin": HTTPStatus.FORBIDDEN,
-    "misdirected_request": HTTPStatus.MISDIRECTED_REQUEST,
-    "not_found": HTTPStatus.NOT_FOUND,
-    "already_finished": HTTPStatus.CONFLICT,
-    "range_not_satisfiable": HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE,
-    "queue_full": HTTPStatus.TOO_MANY_REQUESTS,
-    "idempotency_mismatch": HTTPStatus.UNPROCESSABLE_ENTITY,
-    "shutting_down": HTTPStatus.SERVICE_UNAVAILABLE,
-    "not_ready": HTTPStatus.SERVICE_UNAVAILABLE,
-    "engine_unavailable": HTTPStatus.SERVICE_UNAVAILABLE,
-    "runner_image_missing": HTTPStatus.SERVICE_UNAVAILABLE,
-    "network_unsafe": HTTPStatus.SERVICE_UNAVAILABLE,
-    "lockdown_mismatch": HTTPStatus.SERVICE_UNAVAILABLE,
-    "sandbox_error": HTTPStatus.SERVICE_UNAVAILABLE,
-    "journal_unavailable": HTTPStatus.SERVICE_UNAVAILABLE,
-    "tool_denied": HTTPStatus.FORBIDDEN,
-    "tool_not_found": HTTPStatus.NOT_FOUND,
-    "tool_unavailable": HTTPStatus.SERVICE_UNAVAILABLE,
-    "invalid_arguments": HTTPStatus.UNPROCESSABLE_ENTITY,
-    "limit_exceeded": HTTPStatus.TOO_MANY_REQUESTS,
-    "grant_invalid": HTTPStatus.UNAUTHORIZED,
-    "chat_not_configured": HTTPStatus.NOT_IMPLEMENTED,
-    "room_denied": HTTPStatus.FORBIDDEN,
-    "room_not_found": HTTPStatus.NOT_FOUND,
-    "chat_refused": HTTPStatus.BAD_GATEWAY,
-    "chat_rate_limited": HTTPStatus.TOO_MANY_REQUESTS,
-    "chat_unavailable": HTTPStatus.SERVICE_UNAVAILABLE,
-    "chat_unconfirmed": HTTPStatus.GATEWAY_TIMEOUT,
-    "internal_error": HTTPStatus.INTERNAL_SERVER_ERROR,
-}
+PROBLEM_JSON = "application/problem+json"
+# For what aiohttp itself refuses.
 HINT_OF_STATUS = {
     HTTPStatus.NOT_FOUND: "GET /openapi.json lists every path.",
     HTTPStatus.METHOD_NOT_ALLOWED: "The Allow header names the methods of this path.",
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "Send a smaller body.",
 }
+
+
+class Problem(Body):
+    """Why a request was not carried out, as RFC 9457 describes problems."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    code: str
+    hint: str
+    execution_id: str | None = None
 
 
 @web.middleware
@@ -66,7 +45,10 @@ async def problems(request: web.Request, handler: Handler) -> web.StreamResponse
     except OrchestratorError as error:
         return problem_of(error, request.get(EXECUTION_ID))
     except web.HTTPException as error:
-        return _problem_of_http(error, request.get(EXECUTION_ID))
+        status = HTTPStatus(error.status)
+        headers = {name: value for name, value in error.headers.items() if name in ("Allow", "Location")}
+        hint = HINT_OF_STATUS.get(status, "")
+        return _problem(status, status.name.lower(), f"{status.phrase}.", hint, request.get(EXECUTION_ID), headers)
     except (ConnectionResetError, BrokenPipeError):
         raise
     except Exception:
@@ -78,28 +60,23 @@ def problem_of(error: OrchestratorError, execution_id: str | None) -> web.Respon
     headers = {}
     if error.retry_after_seconds is not None:
         headers["Retry-After"] = str(error.retry_after_seconds)
-    if error.code == "unauthenticated":
+    if error.category is Category.UNAUTHENTICATED:
         headers["WWW-Authenticate"] = 'Bearer realm="mcp-code-executor"'
-    return _problem(STATUS_OF_CODE[error.code], error.code, error.message, error.hint, execution_id, headers)
-
-
-def _problem_of_http(error: web.HTTPException, execution_id: str | None) -> web.Response:
-    status = HTTPStatus(error.status)
-    headers = {name: value for name, value in error.headers.items() if name in ("Allow", "Location")}
-    hint = HINT_OF_STATUS.get(status, "")
-    return _problem(status, status.name.lower(), f"{status.phrase}.", hint, execution_id, headers)
+    return _problem(status_of(error), error.code, error.message, error.hint, execution_id, headers)
 
 
 def _problem(
     status: HTTPStatus, code: str, detail: str, hint: str, execution_id: str | None, headers: dict[str, str]
 ) -> web.Response:
-    body = {
-        "type": f"urn:mcp-code-executor:problem:{code}",
-        "title": status.phrase,
-        "status": status.value,
-        "detail": detail,
-        "code": code,
-        "hint": hint,
-        "executionId": execution_id,
-    }
-    return web.json_response(body, status=status.value, headers=headers, content_type="application/problem+json")
+    body = Problem(
+        type=f"urn:mcp-code-executor:problem:{code}",
+        title=status.phrase,
+        status=status.value,
+        detail=detail,
+        code=code,
+        hint=hint,
+        execution_id=execution_id,
+    )
+    # In ASCII, because a message may repeat a lone surrogate that somebody sent.
+    fields = body.model_dump(by_alias=True)
+    return web.json_response(fields, status=status.value, headers=headers, content_type=PROBLEM_JSON)

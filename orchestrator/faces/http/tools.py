@@ -1,58 +1,46 @@
-"""GET /tools: progressive disclosure, each reply with what it costs and saves in tokens."""
+"""Progressive disclosure of the tools, each reply with what it costs and saves in tokens."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 from aiohttp import web
+from pydantic import Field, StringConstraints
 
 from orchestrator.catalog.disclosure import Detail, compact
-from orchestrator.domain.errors import InvalidRequest
-from orchestrator.faces.http.context import API, CALLER
-from orchestrator.faces.http.executions import number
+from orchestrator.faces.context import CALLER, SERVICES
+from orchestrator.faces.http.requests import Query
 
 MAX_QUERY_CHARACTERS = 4096
-LARGEST_LIMIT = 100
 
 
-async def list_tools(request: web.Request) -> web.Response:
+class ToolsQuery(Query):
+    detail: Detail = Field(Detail.NAME, description="How much to tell of each tool, `name` by default.")
+    server: str | None = Field(None, max_length=256, description="Only tools of this server.")
+
+
+class SearchQuery(ToolsQuery):
+    q: list[Annotated[str, StringConstraints(max_length=MAX_QUERY_CHARACTERS)]] = Field(
+        [], description="What is looked for, in words or by name; repeat it for several wishes at once."
+    )
+    detail: Detail = Field(Detail.DESCRIPTION, description="How much to tell of each tool, `description` by default.")
+    limit: int = Field(10, ge=1, le=100, description="How many, 10 by default.")
+
+
+async def list_tools(request: web.Request, query: ToolsQuery) -> web.Response:
     role = request[CALLER].role
-    listing = request.app[API].toolbox.listing(role, _detail(request, Detail.NAME), request.query.get("server"))
-    return _json(listing)
+    return _json(request.app[SERVICES].toolbox.listing(role, query.detail, query.server))
 
 
-async def search_tools(request: web.Request) -> web.Response:
-    queries = [query for query in request.query.getall("q", []) if query.strip()]
-    if any(len(query) > MAX_QUERY_CHARACTERS for query in queries):
-        raise InvalidRequest(f"q: at most {MAX_QUERY_CHARACTERS} characters.")
-    found = request.app[API].toolbox.search(
-        request[CALLER].role,
-        queries,
-        _detail(request, Detail.DESCRIPTION),
-        server=request.query.get("server"),
-        limit=number(request, "limit", 10, 1, LARGEST_LIMIT),
-    )
-    return _json(found)
+async def search_tools(request: web.Request, query: SearchQuery) -> web.Response:
+    wishes = [wish for wish in query.q if wish.strip()]
+    role, toolbox = request[CALLER].role, request.app[SERVICES].toolbox
+    return _json(toolbox.search(role, wishes, query.detail, server=query.server, limit=query.limit))
 
 
-async def tool_info(request: web.Request) -> web.Response:
+async def tool_info(request: web.Request, query: Query) -> web.Response:
     match = request.match_info
-    return _json(request.app[API].toolbox.info(request[CALLER].role, match["server"], match["tool"]))
-
-
-async def whoami(request: web.Request) -> web.Response:
-    caller = request[CALLER]
-    role = caller.role
-    return web.json_response(
-        {
-            "caller": caller.key_name,
-            "role": role.name,
-            "servers": sorted(role.servers),
-            "tools": {"allow": list(role.allowed_tools), "deny": list(role.denied_tools)},
-            "seesAllExecutions": role.sees_all_executions,
-            "chatRooms": sorted(role.chat_rooms),
-        }
-    )
+    return _json(request.app[SERVICES].toolbox.info(request[CALLER].role, match["server"], match["tool"]))
 
 
 def _json(reply: dict[str, Any]) -> web.Response:
@@ -60,9 +48,4 @@ def _json(reply: dict[str, Any]) -> web.Response:
     return web.json_response(reply, dumps=compact)
 
 
-def _detail(request: web.Request, default: Detail) -> Detail:
-    asked = request.query.get("detail", default)
-    try:
-        return Detail(asked)
-    except ValueError as error:
-        raise InvalidRequest("detail: it is name, description or full.") from error
+TOOL_LISTING = FOUND_TOOLS = TOOL_INFO = None

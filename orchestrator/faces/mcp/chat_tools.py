@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import mcp_types as types
+from pydantic import BaseModel
 
 from orchestrator.domain.access import CHAT_SERVER
 from orchestrator.faces.mcp.tool import Answer, Call, Tool
@@ -15,6 +18,8 @@ from orchestrator.service.chat_bodies import (
     SentBody,
     WhoArguments,
 )
+from orchestrator.service.direct_calls import DirectCalls
+from orchestrator.service.executions import new_execution_id
 
 CHAT_SEND = """\
 Posts a plain text message to a chat room that people and other agents read. The reply has a transactionId: if the \
@@ -38,8 +43,11 @@ POSTS = types.ToolAnnotations(read_only_hint=False, destructive_hint=False, open
 
 
 class ChatTools:
-    def __init__(self, chat: Chat) -> None:
+    """Each is a call of the built-in server's tool, on the way that every tool call takes."""
+
+    def __init__(self, chat: Chat, direct_calls: DirectCalls) -> None:
         self._chat = chat
+        self._direct_calls = direct_calls
 
     def all(self) -> tuple[Tool[SendArguments], Tool[ReadArguments], Tool[WhoArguments]]:
         return (
@@ -76,11 +84,16 @@ class ChatTools:
         )
 
     async def send(self, order: SendArguments, call: Call) -> Answer:
-        return Answer(SentBody.of(await self._chat.send(call.role, order.room, order.text, order.transaction_id)))
+        return Answer(SentBody.model_validate(await self._call("send", order, call)))
 
     async def read(self, order: ReadArguments, call: Call) -> Answer:
-        page = await self._chat.read(call.role, order.room, order.limit, order.since, order.before)
-        return Answer(MessagesBody.of(page))
+        return Answer(MessagesBody.model_validate(await self._call("read", order, call)))
 
     async def who(self, order: WhoArguments, call: Call) -> Answer:
-        return Answer(MembersBody.of(await self._chat.who(call.role, order.room)))
+        return Answer(MembersBody.model_validate(await self._call("who", order, call)))
+
+    async def _call(self, tool: str, order: BaseModel, call: Call) -> Any:
+        self._chat.require_configured()
+        arguments = order.model_dump(by_alias=True, exclude_none=True)
+        result = await self._direct_calls.call(call.caller, new_execution_id(), CHAT_SERVER, tool, arguments)
+        return result["structuredContent"]

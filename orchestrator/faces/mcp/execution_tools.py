@@ -6,13 +6,13 @@ import asyncio
 import time
 from base64 import b64encode
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import mcp_types as types
 
 from orchestrator.domain.access import Role
-from orchestrator.domain.errors import CodeTooLarge, InvalidArguments, NotFound, OrchestratorError
-from orchestrator.domain.execution import ExecutionRecord, ExecutionResult, Limits, Outcome, Stream
+from orchestrator.domain.errors import NotFound
+from orchestrator.domain.execution import ExecutionRecord, ExecutionResult, Filter, Kind, Outcome, Stream
 from orchestrator.faces.mcp.matches import matching_lines
 from orchestrator.faces.mcp.models import (
     CancelExecution,
@@ -22,11 +22,11 @@ from orchestrator.faces.mcp.models import (
     GetExecution,
 )
 from orchestrator.faces.mcp.preview import MAX_CHARACTERS_PER_TOKEN, TokenCounter, page
-from orchestrator.faces.mcp.records import LARGEST_OUTPUT_BYTES, Records
 from orchestrator.faces.mcp.report import as_text, report
 from orchestrator.faces.mcp.resources import link
 from orchestrator.faces.mcp.tool import READS, Answer, Call, Content, Tool
-from orchestrator.service.executions import Executor, new_execution_id
+from orchestrator.service.executions import Executions, ProgramRequest, new_execution_id
+from orchestrator.service.records import LARGEST_OUTPUT_BYTES, Records
 from orchestrator.service.running import RunningExecution
 
 MAX_PROGRESS_CHARACTERS = 200
@@ -61,27 +61,25 @@ Example: {"executionId": "909d24578ddc4b179d15a81002a4f719"}"""
 
 
 @dataclass(frozen=True, slots=True)
-class ExecutionSettings:
+class Reporting:
+    """How much is told to a client, and how often."""
+
+    tokens: TokenCounter
     reply_tokens: int
     progress_seconds: float
-    max_code_bytes: int
-    max_timeout_seconds: float
-    limits_for: Callable[[float | None], Limits]
 
 
 class ExecutionTools:
     def __init__(
         self,
-        executor: Executor,
+        executions: Executions,
         records: Records,
-        tokens: TokenCounter,
-        settings: ExecutionSettings,
+        reporting: Reporting,
         servers_of: Callable[[Role], list[str]],
     ) -> None:
-        self._executor = executor
+        self._executions = executions
         self._records = records
-        self._tokens = tokens
-        self._settings = settings
+        self._reporting = reporting
         self._servers_of = servers_of
 
     def all(self) -> tuple[Tool[ExecuteCode], Tool[GetExecution], Tool[CancelExecution]]:
@@ -119,38 +117,28 @@ class ExecutionTools:
         )
 
     async def execute_code(self, order: ExecuteCode, call: Call) -> Answer:
-        running = await self._start(order, call)
+        execution_id = new_execution_id()
+        async with self._executions.recording_refusal(call.caller, execution_id):
+            asked = ProgramRequest(order.language, order.code, order.timeout_seconds)
+            running = await self._executions.start(call.caller, asked, execution_id)
         with running.watched():
             await self._follow(running, call)
         return self._answer(await running.result())
 
     async def get_execution(self, order: GetExecution, call: Call) -> Answer:
-        record = await self._record(order.execution_id, call)
-        found = await (self._matches(order, record) if order.search else self._page(order, record))
-        return Answer(found)
+        if order.execution_id is not None:
+            record = await self._records.visible(call.caller, order.execution_id)
+        else:
+            own = Filter(caller=call.caller.key_name, kind=Kind.PROGRAM)
+            newest = await self._records.newest(call.caller, own, 1)
+            if not newest:
+                raise NotFound("You have run nothing yet.")
+            record = newest[0]
+        return Answer(await (self._matches(order, record) if order.search else self._page(order, record)))
 
     async def cancel_execution(self, order: CancelExecution, call: Call) -> Answer:
-        result = await self._executor.cancel(call.caller, order.execution_id)
-        answer = self._answer(result)
-        return Answer(answer.reply, answer.text, answer.more, is_error=False)
-
-    async def _start(self, order: ExecuteCode, call: Call) -> RunningExecution:
-        execution_id = new_execution_id()
-        try:
-            self._check(order)
-            limits = self._settings.limits_for(order.timeout_seconds)
-            return await self._executor.start(call.caller, order.language, order.code, limits, execution_id)
-        except OrchestratorError as error:
-            await self._executor.refuse(call.caller, execution_id, error)
-            raise
-
-    def _check(self, order: ExecuteCode) -> None:
-        if not order.code.strip():
-            raise InvalidArguments("code: it is empty.")
-        if (size := _size(order.code)) > self._settings.max_code_bytes:
-            raise CodeTooLarge(f"The code has {size} bytes; at most {self._settings.max_code_bytes} are allowed.")
-        if (order.timeout_seconds or 0) > self._settings.max_timeout_seconds:
-            raise InvalidArguments(f"timeoutSeconds: at most {self._settings.max_timeout_seconds:g} is allowed here.")
+        result = await self._executions.cancel(call.caller, order.execution_id)
+        return replace(self._answer(result), is_error=False)
 
     async def _follow(self, running: RunningExecution, call: Call) -> None:
         began = time.monotonic()
@@ -160,7 +148,7 @@ class ExecutionTools:
         try:
             while not ended.done() and not left.done():
                 await asyncio.wait(
-                    (ended, left), timeout=self._settings.progress_seconds, return_when=asyncio.FIRST_COMPLETED
+                    (ended, left), timeout=self._reporting.progress_seconds, return_when=asyncio.FIRST_COMPLETED
                 )
                 if not ended.done() and not left.done():
                     await call.report(round(time.monotonic() - began, 1), _progress(running))
@@ -169,23 +157,15 @@ class ExecutionTools:
             left.cancel()
 
     def _answer(self, result: ExecutionResult) -> Answer:
-        told = report(result, self._settings.reply_tokens, self._tokens)
+        told = report(result, self._reporting.reply_tokens, self._reporting.tokens)
         return Answer(told, as_text(told), _more(result), is_error=result.outcome is not Outcome.COMPLETED)
 
-    async def _record(self, execution_id: str | None, call: Call) -> ExecutionRecord:
-        if execution_id is not None:
-            return await self._records.visible(call.caller, execution_id)
-        newest = await self._records.newest(call.caller, 1)
-        if not newest:
-            raise NotFound("You have run nothing yet.")
-        return newest[0]
-
     async def _page(self, order: GetExecution, record: ExecutionRecord) -> ExecutionPage:
-        budget = self._settings.reply_tokens - PAGE_FRAME_TOKENS
+        budget = self._reporting.reply_tokens - PAGE_FRAME_TOKENS
         most = budget * MAX_CHARACTERS_PER_TOKEN
         stored = await self._records.output(record, order.stream, order.offset, most)
         reached_end = order.offset + len(stored.data) >= stored.total_bytes
-        shown = page(stored.data, order.offset, budget, self._tokens, is_last=reached_end)
+        shown = page(stored.data, order.offset, budget, self._reporting.tokens, is_last=reached_end)
         following = shown.offset + shown.size
         return _about(record, order.stream, stored.total_bytes).model_copy(
             update={
@@ -208,13 +188,6 @@ class ExecutionTools:
             return "\n\nNo MCP server is connected for you now."
         names = ", ".join(servers[:MAX_LISTED_SERVERS])
         return f"\n\nServers you may use: {names}{', …' if len(servers) > MAX_LISTED_SERVERS else ''}."
-
-
-def _size(code: str) -> int:
-    try:
-        return len(code.encode())
-    except UnicodeEncodeError as error:
-        raise InvalidArguments("code: it holds a lone surrogate and so is no Unicode text.") from error
 
 
 def _progress(running: RunningExecution) -> str:

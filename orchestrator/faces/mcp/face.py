@@ -6,32 +6,24 @@ from typing import Any
 
 from orchestrator.domain.access import Role
 from orchestrator.domain.names import server_identifier
-from orchestrator.faces.http.context import Api
+from orchestrator.faces.context import Services
 from orchestrator.faces.mcp.chat_tools import ChatTools
 from orchestrator.faces.mcp.discovery_tools import DiscoveryTools
-from orchestrator.faces.mcp.execution_tools import ExecutionSettings, ExecutionTools
-from orchestrator.faces.mcp.records import Records
+from orchestrator.faces.mcp.execution_tools import ExecutionTools, Reporting
 from orchestrator.faces.mcp.resources import Resources
 from orchestrator.faces.mcp.server import McpFace
 from orchestrator.faces.mcp.tool import Tool
 
 
-def build_mcp_face(api: Api, reply_tokens: int, progress_seconds: float, max_body_bytes: int) -> McpFace:
-    records = Records(api.executor, api.journal)
-    settings = ExecutionSettings(
-        reply_tokens=reply_tokens,
-        progress_seconds=progress_seconds,
-        max_code_bytes=api.limits.max_code_bytes,
-        max_timeout_seconds=api.limits.max_timeout_seconds,
-        limits_for=api.limits.limits_for,
-    )
-
+def build_mcp_face(services: Services, reply_tokens: int, progress_seconds: float) -> McpFace:
     def servers_of(role: Role) -> list[str]:
-        return sorted({server_identifier(tool.server) for tool in api.catalog.visible(role)})
+        return sorted({server_identifier(tool.server) for tool in services.catalog.visible(role)})
 
+    reporting = Reporting(services.tokens, reply_tokens, progress_seconds)
     tools: list[Tool[Any]] = [
-        *ExecutionTools(api.executor, records, api.tokens, settings, servers_of).all(),
-        *DiscoveryTools(api.toolbox).all(),
-        *ChatTools(api.chat).all(),
+        *ExecutionTools(services.executions, services.records, reporting, servers_of).all(),
+        *DiscoveryTools(services.toolbox).all(),
+        *ChatTools(services.chat, services.direct_calls).all(),
     ]
-    return McpFace(tools, Resources(records), version=api.version, max_body_bytes=max_body_bytes)
+    resources = Resources(services.records)
+    return McpFace(tools, resources, version=services.version, max_body_bytes=services.max_body_bytes)

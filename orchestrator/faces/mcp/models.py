@@ -9,7 +9,7 @@ from pydantic.alias_generators import to_camel
 
 from orchestrator.catalog.disclosure import Detail
 from orchestrator.domain.execution import Language, Outcome, State, Stream
-from orchestrator.domain.ledger import CallOutcome
+from orchestrator.faces.bodies import LimitsBody, ToolCallBody
 
 
 class Arguments(BaseModel):
@@ -72,23 +72,6 @@ class CancelExecution(Arguments):
     execution_id: ExecutionId
 
 
-class EffectiveLimits(Reply):
-    timeout_seconds: float
-    memory_bytes: int
-    cpus: float
-    max_output_bytes: int
-    max_processes: int
-
-
-class LedgerLine(Reply):
-    server: str
-    tool: str
-    outcome: CallOutcome
-    duration_ms: float
-    result_bytes: int
-    detail: str | None = None
-
-
 class ExecutionReport(Reply):
     outcome: Outcome
     truncated: bool = Field(description="Whether the program printed more than `output` or `stderr` shows.")
@@ -100,10 +83,10 @@ class ExecutionReport(Reply):
     output_bytes: int
     stderr_bytes: int
     seconds: float
-    tool_calls: list[LedgerLine]
+    tool_calls: list[ToolCallBody]
     tool_call_count: int
     images: int = Field(description="Pictures, which follow as image content.")
-    limits: EffectiveLimits
+    limits: LimitsBody
 
 
 class SearchMatch(Reply):

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import replace
 from typing import assert_never
 
-from orchestrator.domain.execution import ExecutionResult, Limits, Outcome
-from orchestrator.domain.ledger import ToolCall
-from orchestrator.faces.mcp.models import EffectiveLimits, ExecutionReport, LedgerLine
+from orchestrator.domain.execution import ExecutionResult, Outcome
+from orchestrator.faces.bodies import LimitsBody, ToolCallBody
+from orchestrator.faces.mcp.models import ExecutionReport
 from orchestrator.faces.mcp.preview import Preview, TokenCounter, preview
 
 MAX_LEDGER_LINES = 40
+MAX_DETAIL_CHARACTERS = 200
 STDERR_SHARE = 5
 MIN_OUTPUT_TOKENS = 200
 KIB = 1024
@@ -24,7 +25,7 @@ def report(result: ExecutionResult, max_tokens: int, counter: TokenCounter) -> E
     stdout = preview(result.stdout, max(MIN_OUTPUT_TOKENS, max_tokens - 2 * spent), counter)
     return frame.model_copy(
         update={
-            "truncated": result.truncated or bool(stdout.left_out_bytes or stderr.left_out_bytes),
+            "truncated": result.record.truncated or bool(stdout.left_out_bytes or stderr.left_out_bytes),
             "notice": _notice(result, stdout, stderr),
             "output": stdout.text(_gap(stdout, "stdout", result.execution_id)),
         }
@@ -43,7 +44,7 @@ def as_text(report: ExecutionReport) -> str:
 
 def cause(result: ExecutionResult) -> str | None:
     """What is known of why it did not complete, and what to do next; nothing that is only supposed."""
-    limits = result.limits
+    limits = _limits(result)
     match result.outcome:
         case Outcome.COMPLETED:
             return None
@@ -67,8 +68,8 @@ def cause(result: ExecutionResult) -> str | None:
         case Outcome.CANCELLED:
             return "The execution was cancelled. Run it again if you still want its result."
         case Outcome.SANDBOX_ERROR:
-            ending = result.ending
-            return f"The sandbox failed, not the program: {ending.detail} ({ending.error_code}). Run it again."
+            record = result.record
+            return f"The sandbox failed, not the program: {record.detail} ({record.error_code}). Run it again."
         case _:
             assert_never(result.outcome)
 
@@ -79,16 +80,19 @@ def _frame(result: ExecutionResult, stderr: Preview) -> ExecutionReport:
         outcome=result.outcome,
         truncated=False,
         execution_id=result.execution_id,
-        exit_code=result.ending.exit_code,
+        exit_code=result.record.exit_code,
         output="",
         stderr=stderr.text(_gap(stderr, "stderr", result.execution_id)),
         output_bytes=len(result.stdout),
         stderr_bytes=len(result.stderr),
-        seconds=round(result.timings.total_seconds, 3),
-        tool_calls=[_ledger_line(call) for call in result.tool_calls[:MAX_LEDGER_LINES]],
-        tool_call_count=len(result.tool_calls),
+        seconds=round(result.record.timings.total_seconds, 3),
+        tool_calls=[
+            ToolCallBody.of(replace(call, detail=call.detail[:MAX_DETAIL_CHARACTERS] if call.detail else None))
+            for call in result.record.tool_calls[:MAX_LEDGER_LINES]
+        ],
+        tool_call_count=len(result.record.tool_calls),
         images=len(result.images),
-        limits=_limits(result.limits),
+        limits=_limits(result),
     )
 
 
@@ -113,10 +117,10 @@ def _gap(shown: Preview, stream: str, execution_id: str) -> str:
 
 
 def _failure(result: ExecutionResult) -> str:
-    if result.ending.signal is not None:
-        return f"Signal {result.ending.signal} ended the program."
+    if result.record.signal is not None:
+        return f"Signal {result.record.signal} ended the program."
     said = "what it said is in stderr" if result.stderr else "it said nothing on stderr"
-    return f"The program exited with code {result.ending.exit_code}; {said}."
+    return f"The program exited with code {result.record.exit_code}; {said}."
 
 
 def _headline(report: ExecutionReport) -> str:
@@ -136,27 +140,17 @@ def _ledger_text(report: ExecutionReport) -> str:
     return "\n".join([*lines, f"… and {more} more"] if more else lines)
 
 
-def _ledger_row(line: LedgerLine) -> str:
+def _ledger_row(line: ToolCallBody) -> str:
     detail = f" ({line.detail})" if line.detail else ""
     return f"{line.server}/{line.tool} {line.outcome.value} {line.duration_ms:g} ms {line.result_bytes} bytes{detail}"
 
 
-def _ledger_line(call: ToolCall) -> LedgerLine:
-    return LedgerLine(
-        server=call.server,
-        tool=call.tool,
-        outcome=call.outcome,
-        duration_ms=call.duration_ms,
-        result_bytes=call.result_bytes,
-        detail=call.detail[:200] if call.detail else None,
-    )
+def _limits(result: ExecutionResult) -> LimitsBody:
+    assert result.record.limits is not None  # noqa: S101  (whatever was run had limits)
+    return LimitsBody.of(result.record.limits)
 
 
-def _limits(limits: Limits) -> EffectiveLimits:
-    return EffectiveLimits.model_validate(asdict(limits))
-
-
-def _limits_text(limits: EffectiveLimits) -> str:
+def _limits_text(limits: LimitsBody) -> str:
     return (
         f"limits: {limits.timeout_seconds:g} s, {_size(limits.memory_bytes)} memory, {limits.cpus:g} CPU, "
         f"{_size(limits.max_output_bytes)} output, {limits.max_processes} processes"

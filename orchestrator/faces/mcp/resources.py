@@ -10,8 +10,8 @@ import mcp_types as types
 
 from orchestrator.domain.access import Caller
 from orchestrator.domain.errors import InvalidRequest
-from orchestrator.domain.execution import ExecutionRecord, Stream
-from orchestrator.faces.mcp.records import LARGEST_OUTPUT_BYTES, Records
+from orchestrator.domain.execution import ExecutionRecord, Filter, Kind, Stream
+from orchestrator.service.records import LARGEST_OUTPUT_BYTES, Records
 
 LISTED_EXECUTIONS = 20
 TEXT = "text/plain"
@@ -36,7 +36,7 @@ class OutputAddress:
         parts = urlsplit(uri)
         found = re.fullmatch(r"([0-9A-Za-z-]{1,64})/(stdout|stderr)", f"{parts.netloc}{parts.path}")
         if parts.scheme != "execution" or found is None:
-            raise InvalidRequest(f"{uri[:200]} is no resource; an output is execution://ID/stdout or …/stderr.")
+            raise InvalidRequest(f"A resource must be execution://ID/stdout or execution://ID/stderr, not {uri[:200]}.")
         query = parse_qs(parts.query)
         offset, length = _number(query, "offset", 0), _number(query, "length", LARGEST_OUTPUT_BYTES)
         return cls(found[1], Stream(found[2]), offset, min(max(1, length), LARGEST_OUTPUT_BYTES))
@@ -53,7 +53,7 @@ class Resources:
         self._records = records
 
     async def listed(self, caller: Caller) -> list[types.Resource]:
-        records = await self._records.newest(caller, LISTED_EXECUTIONS)
+        records = await self._records.newest(caller, Filter(kind=Kind.PROGRAM), LISTED_EXECUTIONS)
         return [_resource(record) for record in records if record.stdout_bytes]
 
     async def read(self, caller: Caller, uri: str) -> types.TextResourceContents:
@@ -76,5 +76,5 @@ def _resource(record: ExecutionRecord) -> types.Resource:
 def _number(query: dict[str, list[str]], name: str, default: int) -> int:
     text = query.get(name, [str(default)])[-1]
     if not re.fullmatch(r"[0-9]{1,15}", text):
-        raise InvalidRequest(f"{name}: it is a whole number.")
+        raise InvalidRequest(f"`{name}` must be a whole number.")
     return int(text)

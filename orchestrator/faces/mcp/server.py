@@ -20,7 +20,7 @@ from mcp_types import INVALID_PARAMS
 
 from orchestrator.domain.access import Caller
 from orchestrator.domain.errors import OrchestratorError
-from orchestrator.faces.http.context import CALLER
+from orchestrator.faces.context import CALLER
 from orchestrator.faces.mcp.asgi import Application, Exchange
 from orchestrator.faces.mcp.resources import TEMPLATE, Resources
 from orchestrator.faces.mcp.tool import Call, Tool
@@ -44,16 +44,6 @@ MAX_SESSIONS_OF_A_CALLER = 1000
 LIST_TTL_MS = 30_000
 # Before this, a client does not know links to resources in results.
 FIRST_VERSION_WITH_LINKS = "2025-06-18"
-
-# The hints of the errors speak of the HTTP API; here the same is done with tools.
-HINT_OF_CODE = {
-    "tool_not_found": "Search for the tool with search_tools; names are compared exactly.",
-    "tool_denied": "Use a tool that your role may call: list_tools shows them.",
-    "not_found": "Check the id, and that the execution is yours.",
-    "already_finished": "Read its output with get_execution.",
-    "chat_not_configured": "",
-    "invalid_arguments": "Correct the arguments as the tool's schema says, then call it again.",
-}
 
 Context = ServerRequestContext[Any, Any]
 
@@ -184,7 +174,7 @@ def _scope(context: Context) -> Any:
 
 
 def _failure(error: OrchestratorError) -> types.CallToolResult:
-    hint = HINT_OF_CODE.get(error.code, error.hint)
+    hint = error.hint if error.hint_for_models is None else error.hint_for_models
     text = " ".join(part for part in (error.message, hint, f"({error.code})") if part)
     return types.CallToolResult(content=[types.TextContent(text=text)], is_error=True)
 

@@ -92,5 +92,5 @@ class Tool(Generic[A]):
         try:
             given = self.takes.model_validate(arguments)
         except ValidationError as error:
-            raise InvalidArguments(complaints(error, "arguments")) from error
+            raise InvalidArguments(complaints(error, self.takes, "arguments")) from error
         return await self.run(given, call)

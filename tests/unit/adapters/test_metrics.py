@@ -3,7 +3,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from orchestrator.adapters.metrics import Metrics
 from orchestrator.domain.ledger import CallOutcome
 from tests.contract.test_journal import result_of
-from tests.support.samples import execution, tool_call
+from tests.support.samples import tool_call
 
 
 def calls_by_outcome(metrics: Metrics) -> dict[str, float]:
@@ -15,7 +15,7 @@ def calls_by_outcome(metrics: Metrics) -> dict[str, float]:
 def test_tool_calls_are_counted_by_outcome_and_denied_ones_among_them():
     metrics = Metrics({})
     calls = (tool_call(), tool_call(CallOutcome.DENIED), tool_call(CallOutcome.DENIED))
-    metrics.observe(execution(), result_of("e1", calls=calls))
+    metrics.observe(result_of("e1", calls=calls))
     counted = calls_by_outcome(metrics)
     assert (counted["done"], counted["denied"]) == (1, 2)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from orchestrator.faces.http.schemas import ExecutionReply
 from typer.main import get_command
 
 from orchestrator.adapters.access_files import read_roles
@@ -19,7 +20,6 @@ from orchestrator.domain.execution import Outcome, Stream
 from orchestrator.domain.ledger import CallOutcome
 from orchestrator.faces.http.openapi import document
 from orchestrator.faces.http.problems import STATUS_OF_CODE
-from orchestrator.faces.http.schemas import ExecutionReply
 from orchestrator.settings import PREFIX, Settings
 from scripts.settings_table import table, with_table
 

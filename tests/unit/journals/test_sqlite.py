@@ -1,23 +1,24 @@
 import asyncio
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 
 import pytest
 from structlog.testing import capture_logs
 
 from orchestrator.domain.errors import JournalUnavailable
-from orchestrator.domain.execution import Refusal, State
+from orchestrator.domain.execution import Filter, Kind, State
 from orchestrator.domain.ledger import CallOutcome, CallRecord
 from orchestrator.journals import sqlite as journal_module
 from orchestrator.journals.sqlite import SqliteJournal
 from tests.contract.test_journal import result_of
-from tests.support.samples import DEVELOPER, execution, tool_call
+from tests.support.samples import record, refused, tool_call
 
 
 async def test_the_journal_survives_a_restart(tmp_path):
     file = tmp_path / "journal.sqlite3"
     first = SqliteJournal(file, max_executions=10)
-    await first.open(execution(id="a"))
+    await first.open(record(id="a"))
     await first.finish(result_of("a"))
     await first.close()
     second = SqliteJournal(file, max_executions=10)
@@ -46,9 +47,9 @@ async def test_a_place_that_cannot_be_written_is_a_clear_error(tmp_path):
 async def test_calls_are_on_disk_as_soon_as_they_are_recorded(tmp_path):
     killed, next_one = (SqliteJournal(tmp_path / "journal.sqlite3", max_executions=10) for _ in range(2))
     calls = (tool_call(), tool_call(CallOutcome.IN_FLIGHT))
-    await killed.open(execution(id="a"), State.RUNNING)
+    await killed.open(record(id="a", state=State.RUNNING))
     await killed.record_calls([CallRecord("a", number, call) for number, call in enumerate(calls)])
-    assert await next_one.mark_interrupted() == 1
+    assert await next_one.mark_interrupted("") == 1
     assert (await next_one.find("a")).tool_calls == calls
     await next_one.close()
     await killed.close()
@@ -56,7 +57,7 @@ async def test_calls_are_on_disk_as_soon_as_they_are_recorded(tmp_path):
 
 async def test_a_call_is_recorded_when_another_writer_has_finished(tmp_path):
     journal = SqliteJournal(tmp_path / "journal.sqlite3", max_executions=10)
-    await journal.open(execution(id="a"), State.RUNNING)
+    await journal.open(record(id="a", state=State.RUNNING))
     with closing(sqlite3.connect(tmp_path / "journal.sqlite3", isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         recording = asyncio.create_task(journal.record_calls([CallRecord("a", 0, tool_call())]))
@@ -70,7 +71,7 @@ async def test_a_call_is_recorded_when_another_writer_has_finished(tmp_path):
 
 async def test_after_a_write_that_failed_the_next_one_succeeds(tmp_path):
     journal = SqliteJournal(tmp_path / "journal.sqlite3", max_executions=10)
-    await journal.open(execution(id="a"), State.RUNNING)
+    await journal.open(record(id="a", state=State.RUNNING))
     with pytest.raises(JournalUnavailable):
         await journal.record_calls([CallRecord("a", 0, tool_call(tool=None))])
     await journal.record_calls([CallRecord("a", 0, tool_call())])
@@ -81,11 +82,11 @@ async def test_after_a_write_that_failed_the_next_one_succeeds(tmp_path):
 async def test_only_the_newest_executions_are_kept_with_their_output_and_calls(tmp_path):
     journal = SqliteJournal(tmp_path / "journal.sqlite3", max_executions=3)
     for number in range(6):
-        await journal.open(execution(id=f"e{number}"))
+        await journal.open(record(id=f"e{number}"))
         await journal.finish(result_of(f"e{number}", calls=(tool_call(),)))
     await journal.prune()
-    kept = await journal.newest(caller=None, limit=10, before=None)
-    assert [record.id for record in kept] == ["e5", "e4", "e3"]
+    kept = await journal.newest(Filter(), 10)
+    assert [found.id for found in kept] == ["e5", "e4", "e3"]
     with sqlite3.connect(tmp_path / "journal.sqlite3") as database:
         assert database.execute("SELECT count(*) FROM outputs").fetchone() == (6,)
         assert database.execute("SELECT count(*) FROM tool_calls").fetchone() == (3,)
@@ -98,12 +99,25 @@ async def test_refusals_have_a_quota_of_their_own_and_push_no_execution_out(tmp_
     monkeypatch.setattr(journal_module, "PRUNE_EVERY", 10)
     journal = SqliteJournal(tmp_path / "journal.sqlite3", max_executions=2)
     for number in range(2):
-        await journal.open(execution(id=f"e{number}"))
+        await journal.open(record(id=f"e{number}"))
         await journal.finish(result_of(f"e{number}"))
     for number in range(38):
-        await journal.refuse(Refusal(f"r{number}", DEVELOPER, "queue_full", "full", at=1.0))
-    kept = [record.id for record in await journal.newest(caller=None, limit=100, before=None)]
+        await journal.open(refused(f"r{number}"))
+    kept = [found.id for found in await journal.newest(Filter(), 100)]
     assert kept == ["r37", "r36", "r35", "r34", "r33", "e1", "e0"]
+    await journal.close()
+
+
+async def test_single_calls_have_a_quota_of_their_own_and_push_no_program_out(tmp_path, monkeypatch):
+    monkeypatch.setattr(journal_module, "MAX_CALLS", 3)
+    journal = SqliteJournal(tmp_path / "journal.sqlite3", max_executions=2)
+    for number in range(2):
+        await journal.open(record(id=f"e{number}", state=State.FINISHED))
+    for number in range(20):
+        await journal.open(replace(record(id=f"c{number}", state=State.FINISHED), kind=Kind.CALL))
+    await journal.prune()
+    kept = [found.id for found in await journal.newest(Filter(), 100)]
+    assert kept == ["c19", "c18", "c17", "e1", "e0"]
     await journal.close()
 
 
@@ -112,7 +126,7 @@ async def test_an_execution_is_opened_whether_old_ones_can_be_removed_or_not(tmp
     monkeypatch.setattr(journal_module, "PRUNE", "no SQL")
     journal = SqliteJournal(tmp_path / "journal.sqlite3", max_executions=2)
     with capture_logs() as logs:
-        await journal.open(execution(id="a"))
+        await journal.open(record(id="a"))
     assert (await journal.find("a")).state is State.QUEUED
     assert [entry["event"] for entry in logs] == ["journal.not_pruned"]
     await journal.close()
@@ -123,7 +137,7 @@ async def test_a_journal_of_another_version_is_set_aside_not_lost(tmp_path):
     with closing(sqlite3.connect(file)) as database:
         database.execute("CREATE TABLE executions (id TEXT)")
     journal = SqliteJournal(file, max_executions=10)
-    await journal.open(execution(id="a"))
+    await journal.open(record(id="a"))
     assert (await journal.find("a")).id == "a"
     await journal.close()
     assert len(list(tmp_path.glob("journal.before-*.sqlite3"))) == 1

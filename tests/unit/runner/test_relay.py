@@ -47,7 +47,8 @@ async def relayed(seen: list[FrameKind]) -> AsyncIterator[int]:
         seen.extend(frame.kind for frame in RunnerFrameDecoder().feed(data))
         os.write(from_daemon, data)
 
-    relay, frames = Relay("slot", send, lambda slot_id: Echo()), RunnerFrameDecoder()
+    relay, frames = Relay(send), RunnerFrameDecoder()
+    relay.serve("sandbox", lambda sandbox_id: Echo())
 
     def receive() -> None:
         for frame in frames.feed(os.read(to_daemon, 65536)):

@@ -15,17 +15,16 @@ from orchestrator.domain.errors import (
 )
 from orchestrator.domain.execution import Language, Outcome, State
 from orchestrator.domain.sandbox import PoolSize
-from orchestrator.engines.docker.slots import Slots
-from orchestrator.service import executions as executor_module
+from orchestrator.service import executions as executions_module
 from orchestrator.service.admission import Admission
-from orchestrator.service.executions import Executor, new_execution_id
+from orchestrator.service.executions import Executions, ProgramRequest, ProgramRules, new_execution_id
 from orchestrator.service.readiness import Readiness
 from orchestrator.service.sandboxes import Sandboxes
 from orchestrator.service.warm_pool import WarmPool
 from tests.support.api import until
 from tests.support.fake_engine import EXIT_3, FOREVER, HELLO, FakeEngine
-from tests.support.fake_gateway import FakeGateway, FakeWorkspaces
 from tests.support.fake_journal import FakeJournal
+from tests.support.fake_tool_calls import FakeProvisions, FakeToolCalls
 from tests.support.samples import ADMIN, DEVELOPER, OTHER_DEVELOPER, limits
 
 
@@ -33,24 +32,30 @@ class Service:
     def __init__(self, max_running=4, max_waiting=4, journal=None):
         self.engine = FakeEngine()
         self.journal = journal or FakeJournal()
-        self.slots = Slots(self.engine)
-        self.sandboxes = Sandboxes(self.engine, self.slots)
+        self.sandboxes = Sandboxes(self.engine, accept=lambda sandbox_id: asyncio.Protocol())
         self.admission = Admission(
             max_running=max_running,
             max_waiting=max_waiting,
             max_running_per_caller=max_running,
             max_waiting_per_caller=max_waiting,
         )
-        self.gateway = FakeGateway()
+        self.tool_calls = FakeToolCalls()
         self.pool = WarmPool(self.sandboxes, dict, limits(), PoolSize(0, 0, 0, max_age_seconds=60))
         self.readiness = Readiness(self.engine, self.journal)
         self.readiness.problem = None
-        self.executor = Executor(
-            self.admission, self.pool, FakeWorkspaces(), self.gateway, self.journal, self.readiness
+        self.executions = Executions(
+            ProgramRules(1024 * 1024, 300, limits),
+            self.admission,
+            self.pool,
+            FakeProvisions(),
+            self.tool_calls,
+            self.journal,
+            self.readiness,
         )
 
     async def start(self, code, caller=DEVELOPER, timeout_seconds=5):
-        return await self.executor.start(caller, Language.PYTHON, code, limits(timeout_seconds), new_execution_id())
+        asked = ProgramRequest(Language.PYTHON, code, timeout_seconds)
+        return await self.executions.start(caller, asked, new_execution_id())
 
     async def run(self, code, **kwargs):
         return await (await self.start(code, **kwargs)).result()
@@ -60,47 +65,30 @@ class Service:
 async def service():
     service = Service()
     yield service
-    await service.executor.drain(0)
+    await service.executions.drain(0)
     await service.sandboxes.all_destroyed()
     assert not service.engine.sandboxes
-    assert not any(grant.open for grant in service.gateway.grants)
+    assert not any(grant.open for grant in service.tool_calls.grants)
 
 
 async def test_a_program_runs_once_in_its_own_sandbox_which_is_destroyed(service):
     results = [await service.run(HELLO) for _ in range(3)]
     await service.sandboxes.all_destroyed()
-    used = [c for c in service.engine.made if hasattr(c, "runs")]
+    used = service.engine.made
     assert [r.stdout for r in results] == [b"hello\n"] * 3
     assert [(s.runs, s.destructions) for s in used] == [(1, 1)] * 3
 
 
 async def test_a_failing_program_is_a_result_with_its_streams_apart(service):
     result = await service.run(EXIT_3)
-    assert (result.outcome, result.ending.exit_code) == (Outcome.FAILED, 3)
+    assert (result.outcome, result.record.exit_code) == (Outcome.FAILED, 3)
     assert (result.stdout, result.stderr) == (b"out\n", b"err\n")
-
-
-async def test_sequential_executions_share_a_slot_one_at_a_time(service):
-    for _ in range(3):
-        await service.run(HELLO)
-        await service.sandboxes.all_destroyed()
-    assert len(service.slots.ids) == 1
-
-
-async def test_a_dead_slot_is_replaced(service):
-    await service.run(HELLO)
-    await service.sandboxes.all_destroyed()
-    (dead,) = service.slots.ids
-    service.engine.containers[dead].alive = False
-    assert (await service.run(HELLO)).outcome is Outcome.COMPLETED
-    assert dead not in service.slots.ids
-    assert dead in service.engine.removed
 
 
 async def test_cancelling_keeps_the_partial_output(service):
     running = await service.start(FOREVER)
     await until(lambda: service.engine.programs_run)
-    result = await service.executor.cancel(DEVELOPER, running.execution.id)
+    result = await service.executions.cancel(DEVELOPER, running.execution.id)
     assert (result.outcome, result.stdout) == (Outcome.CANCELLED, b"begun\n")
     assert service.journal.records[result.execution_id].outcome is Outcome.CANCELLED
 
@@ -108,23 +96,23 @@ async def test_cancelling_keeps_the_partial_output(service):
 async def test_a_caller_cannot_cancel_anothers_execution_but_admin_can(service):
     running = await service.start(FOREVER)
     with pytest.raises(NotFound):
-        await service.executor.cancel(OTHER_DEVELOPER, running.execution.id)
+        await service.executions.cancel(OTHER_DEVELOPER, running.execution.id)
     assert not running.finished
-    result = await service.executor.cancel(ADMIN, running.execution.id)
+    result = await service.executions.cancel(ADMIN, running.execution.id)
     assert result.outcome is Outcome.CANCELLED
 
 
 async def test_cancelling_what_has_finished_says_so(service):
     result = await service.run(HELLO)
     with pytest.raises(AlreadyFinished):
-        await service.executor.cancel(DEVELOPER, result.execution_id)
+        await service.executions.cancel(DEVELOPER, result.execution_id)
 
 
 async def test_cancelling_while_the_sandbox_starts_destroys_it_once_it_has_started(service):
     service.engine.may_start.clear()
     running = await service.start(HELLO)
     await until(lambda: running.state is State.RUNNING)
-    result = await service.executor.cancel(DEVELOPER, running.execution.id)
+    result = await service.executions.cancel(DEVELOPER, running.execution.id)
     assert result.outcome is Outcome.CANCELLED
     service.engine.may_start.set()
     await service.sandboxes.all_destroyed()
@@ -137,7 +125,7 @@ async def test_cancelling_in_the_queue_never_starts_it():
     first = await service.start(FOREVER)
     await until(lambda: service.engine.programs_run)
     second = await service.start(HELLO)
-    result = await service.executor.cancel(DEVELOPER, second.execution.id)
+    result = await service.executions.cancel(DEVELOPER, second.execution.id)
     assert result.outcome is Outcome.CANCELLED
     assert service.admission.waiting == 0
     first.cancel()
@@ -146,7 +134,7 @@ async def test_cancelling_in_the_queue_never_starts_it():
 
 
 async def test_the_daemon_ends_a_program_whose_supervisor_does_not(service, monkeypatch):
-    monkeypatch.setattr(executor_module, "BACKUP_KILL_SECONDS", 0.05)
+    monkeypatch.setattr(executions_module, "BACKUP_KILL_SECONDS", 0.05)
     service.engine.supervisor_hangs = True
     result = await service.run(FOREVER, timeout_seconds=0.05)
     assert (result.outcome, result.stdout) == (Outcome.TIMED_OUT, b"begun\n")
@@ -155,7 +143,7 @@ async def test_the_daemon_ends_a_program_whose_supervisor_does_not(service, monk
 async def test_an_engine_that_is_down_is_our_fault_and_recorded(service):
     service.engine.go_down()
     result = await service.run(HELLO)
-    assert (result.outcome, result.ending.error_code) == (Outcome.SANDBOX_ERROR, "engine_unavailable")
+    assert (result.outcome, result.record.error_code) == (Outcome.SANDBOX_ERROR, "engine_unavailable")
     assert service.journal.records[result.execution_id].error_code == "engine_unavailable"
     service.engine.fault = None
     assert (await service.run(HELLO)).outcome is Outcome.COMPLETED
@@ -190,20 +178,10 @@ async def test_the_queue_is_served_in_order():
 async def test_draining_refuses_new_work_and_cancels_what_outlasts_the_grace(service):
     running = await service.start(FOREVER)
     await until(lambda: service.engine.programs_run)
-    await service.executor.drain(0.01)
+    await service.executions.drain(0.01)
     assert (await running.result()).outcome is Outcome.CANCELLED
     with pytest.raises(ShuttingDown):
         await service.start(HELLO)
-
-
-async def test_a_sandbox_that_cannot_be_removed_takes_its_slot_out_of_use(service):
-    service.engine.removal_fault = service.engine.fault or JournalUnavailable("cannot remove")
-    await service.run(HELLO)
-    await service.sandboxes.all_destroyed()
-    assert not service.slots.ids
-    service.engine.removal_fault = None
-    for container in list(service.engine.containers.values()):
-        await service.engine.remove(container.id)
 
 
 async def test_a_late_watcher_sees_everything_from_the_beginning(service):
@@ -222,7 +200,7 @@ async def test_a_silent_program_gives_heartbeats(service):
 
 
 async def start_with_key(service, code=HELLO, key="k", caller=DEVELOPER):
-    return await service.executor.start(caller, Language.PYTHON, code, limits(), new_execution_id(), key)
+    return await service.executions.start(caller, ProgramRequest(Language.PYTHON, code, 5, key), new_execution_id())
 
 
 async def test_concurrent_requests_with_one_key_share_one_execution(service):
@@ -278,7 +256,7 @@ async def test_a_daemon_that_is_not_ready_refuses_at_once_and_recovers(service):
 async def test_a_role_may_have_a_shorter_time_than_the_others(service):
     hurried = Caller("hurried", Role("hurried", frozenset(), max_timeout_seconds=0.05))
     result = await service.run(FOREVER, caller=hurried, timeout_seconds=60)
-    assert (result.outcome, result.limits.timeout_seconds) == (Outcome.TIMED_OUT, 0.05)
+    assert (result.outcome, result.record.limits.timeout_seconds) == (Outcome.TIMED_OUT, 0.05)
 
 
 # --- what becomes of the record ---
@@ -291,9 +269,9 @@ class SlowJournal(FakeJournal):
         super().__init__()
         self.may_open, self.fault = asyncio.Event(), None
 
-    async def open(self, execution, state=State.QUEUED):
+    async def open(self, record, idempotency_key=None):
         await self.may_open.wait()
-        await super().open(execution, state)
+        await super().open(record, idempotency_key)
 
     async def finish(self, result):
         if self.fault is not None:
@@ -307,7 +285,7 @@ async def slow():
     yield service
     service.journal.fault = None
     service.journal.may_open.set()
-    await service.executor.drain(0)
+    await service.executions.drain(0)
     await service.sandboxes.all_destroyed()
     assert not service.engine.sandboxes
 
@@ -322,7 +300,7 @@ async def test_a_caller_that_leaves_while_its_execution_is_recorded_leaves_a_can
     await until(lambda: slow.journal.records and not slow.admission.running)
     (record,) = slow.journal.records.values()
     assert (record.state, record.outcome) == (State.FINISHED, Outcome.CANCELLED)
-    assert slow.executor.find_running(record.id) is None
+    assert slow.executions.find_running(record.id) is None
 
 
 async def test_a_caller_that_leaves_before_a_failing_record_gives_its_place_back(slow):
@@ -339,7 +317,7 @@ async def test_a_caller_that_leaves_before_a_failing_record_gives_its_place_back
 async def test_what_is_being_recorded_when_the_daemon_stops_is_brought_to_its_end(slow):
     asked = asyncio.create_task(slow.start(FOREVER))
     await asyncio.sleep(0)
-    draining = asyncio.create_task(slow.executor.drain(0.05))
+    draining = asyncio.create_task(slow.executions.drain(0.05))
     await asyncio.sleep(0.1)
     slow.journal.may_open.set()
     await draining
@@ -352,23 +330,26 @@ async def test_the_result_is_given_out_whatever_happens_to_its_record(slow, faul
     slow.journal.fault = fault
     result = await slow.run(HELLO)
     assert result.outcome is Outcome.COMPLETED
-    assert slow.executor.find_running(result.execution_id) is None
+    assert slow.executions.find_running(result.execution_id) is None
 
 
 async def test_a_result_that_could_not_be_recorded_is_recorded_later(slow):
     slow.journal.may_open.set()
     slow.journal.fault = JournalUnavailable("disk full")
     results = [await slow.run(HELLO) for _ in range(2)]
-    await slow.executor.record_what_is_missing()
+    await slow.executions.record_what_is_missing()
     assert {record.state for record in slow.journal.records.values()} == {State.RUNNING}
     slow.journal.fault = None
-    await slow.executor.record_what_is_missing()
+    await slow.executions.record_what_is_missing()
     recorded = [slow.journal.records[result.execution_id] for result in results]
     assert [(record.state, record.outcome) for record in recorded] == [(State.FINISHED, Outcome.COMPLETED)] * 2
 
 
 async def test_a_refusal_is_kept_short_whatever_was_sent(service):
-    await service.executor.refuse(DEVELOPER, "r", InvalidRequest("x" * 6_000_000))
+    with pytest.raises(InvalidRequest):
+        async with service.executions.recording_refusal(DEVELOPER, "r"):
+            raise InvalidRequest("x" * 6_000_000)
+    assert service.journal.records["r"].state is State.REFUSED
     assert len(service.journal.records["r"].detail) < 1000
 
 
@@ -387,5 +368,5 @@ async def test_what_was_interrupted_is_told_before_the_daemon_is_ready_even_if_t
     assert service.journal.records[again.execution.id].state is State.RUNNING
 
 
-async def broken_journal():
+async def broken_journal(instance):
     raise JournalUnavailable("The journal cannot be used: locked (test).")

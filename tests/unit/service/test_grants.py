@@ -9,7 +9,7 @@ from orchestrator.domain.ledger import CallOutcome
 from orchestrator.service.call_recorder import Recorder
 from orchestrator.service.grants import Grants
 from tests.support.fake_journal import FakeJournal
-from tests.support.samples import execution
+from tests.support.samples import record
 
 LIMITS = GatewayLimits(
     max_calls=3,
@@ -24,37 +24,46 @@ CALLER = Caller("key", Role("developer", frozenset({"postgres"})), "hash")
 @pytest.fixture
 async def grants():
     journal = FakeJournal()
-    await journal.open(execution(id="execution"))
+    await journal.open(record(id="execution"))
     recorder = Recorder(journal)
     yield Grants(LIMITS, recorder)
     await recorder.finish()
 
 
-def issue(grants: Grants, slot: str = "slot", caller: Caller = CALLER):
-    return grants.issue(caller, "execution", slot, lambda call: None)
+def issue(grants: Grants, sandbox: str | None = "sandbox", caller: Caller = CALLER):
+    return grants.issue(caller, "execution", lambda call: None, sandbox)
 
 
-async def test_a_grant_holds_in_its_own_slot_until_it_is_revoked(grants):
+async def test_a_grant_holds_in_its_own_sandbox_until_it_is_revoked(grants):
     grant = issue(grants)
-    assert grants.find(grant.token, "slot") is grant
+    assert grants.find(grant.token, "sandbox") is grant
     with pytest.raises(GrantInvalid):
-        grants.find(grant.token, "other slot")
+        grants.find(grant.token, "other sandbox")
     grant.revoke()
     with pytest.raises(GrantInvalid):
-        grants.find(grant.token, "slot")
+        grants.find(grant.token, "sandbox")
+
+
+async def test_a_grant_without_a_sandbox_cannot_be_presented_but_is_lost_with_its_key(grants):
+    grant = issue(grants, None)
+    for sandbox in ("", "None", "sandbox"):
+        with pytest.raises(GrantInvalid):
+            grants.find(grant.token, sandbox)
+    assert grants.revoke_unless(frozenset()) == 1
+    assert grant.revoked
 
 
 async def test_tokens_are_long_and_never_repeat(grants):
-    tokens = {issue(grants, f"slot {number}").token for number in range(100)}
+    tokens = {issue(grants, f"sandbox {number}").token for number in range(100)}
     assert len(tokens) == 100
     assert min(map(len, tokens)) >= 43
 
 
-async def test_the_next_execution_in_a_slot_ends_the_grant_before_it(grants):
+async def test_the_next_execution_in_a_sandbox_ends_the_grant_before_it(grants):
     first, second = issue(grants), issue(grants)
     with pytest.raises(GrantInvalid):
-        grants.find(first.token, "slot")
-    assert grants.find(second.token, "slot") is second
+        grants.find(first.token, "sandbox")
+    assert grants.find(second.token, "sandbox") is second
 
 
 async def test_a_rotated_key_loses_its_grants_and_others_keep_theirs(grants):

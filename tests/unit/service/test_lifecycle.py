@@ -15,17 +15,16 @@ from hypothesis.strategies import integers, sampled_from
 from orchestrator.domain.errors import EngineUnavailable, OrchestratorError
 from orchestrator.domain.execution import ExecutionResult, Language, Recipe, State
 from orchestrator.domain.sandbox import PoolSize
-from orchestrator.engines.docker.slots import Slots
 from orchestrator.service.admission import Admission
-from orchestrator.service.executions import Executor, new_execution_id
+from orchestrator.service.executions import Executions, ProgramRequest, ProgramRules, new_execution_id
 from orchestrator.service.readiness import Readiness
 from orchestrator.service.reaper import Reaper
 from orchestrator.service.running import RunningExecution
 from orchestrator.service.sandboxes import Sandboxes
 from orchestrator.service.warm_pool import WarmPool
 from tests.support.fake_engine import EXIT_3, FOREVER, HELLO, FakeEngine, FakeSandbox
-from tests.support.fake_gateway import FakeGateway, FakeWorkspaces
 from tests.support.fake_journal import FakeJournal
+from tests.support.fake_tool_calls import FakeProvisions, FakeToolCalls
 from tests.support.samples import ADMIN, DEVELOPER, limits
 
 T = TypeVar("T")
@@ -39,9 +38,9 @@ class WatchedJournal(FakeJournal):
         super().__init__()
         self.states: dict[str, list[State]] = {}
 
-    async def open(self, execution, state=State.QUEUED):
-        await super().open(execution, state)
-        self.states.setdefault(execution.id, []).append(state)
+    async def open(self, record, idempotency_key=None):
+        await super().open(record, idempotency_key)
+        self.states.setdefault(record.id, []).append(record.state)
 
     async def mark_running(self, execution_id):
         await super().mark_running(execution_id)
@@ -67,22 +66,28 @@ class Lifecycle(RuleBasedStateMachine):
     async def _build(self) -> None:
         self.engine = FakeEngine()
         self.journal = WatchedJournal()
-        self.slots = Slots(self.engine)
-        self.sandboxes = Sandboxes(self.engine, self.slots)
-        self.gateway = FakeGateway()
+        self.sandboxes = Sandboxes(self.engine, accept=lambda sandbox_id: asyncio.Protocol())
+        self.tool_calls = FakeToolCalls()
         self.pool = WarmPool(
             self.sandboxes, lambda: {Recipe(Language.PYTHON): {}}, limits(), PoolSize(1, 2, 2**30, max_age_seconds=60)
         )
         admission = Admission(max_running=2, max_waiting=3, max_running_per_caller=2, max_waiting_per_caller=2)
         readiness = Readiness(self.engine, self.journal)
         readiness.problem = None
-        self.executor = Executor(
-            admission, self.pool, FakeWorkspaces(), self.gateway, self.journal, readiness, on_finished=self._note
+        self.executions = Executions(
+            ProgramRules(1024 * 1024, 300, limits),
+            admission,
+            self.pool,
+            FakeProvisions(),
+            self.tool_calls,
+            self.journal,
+            readiness,
+            on_finished=self._note,
         )
-        self.reaper = Reaper(self.engine, lambda: self.sandboxes.ids | self.slots.ids, stray_after_seconds=-1)
+        self.reaper = Reaper(self.engine, lambda: self.sandboxes.ids, stray_after_seconds=-1)
 
-    def _note(self, execution: Any, result: ExecutionResult) -> None:
-        self.finished[execution.id] += 1
+    def _note(self, result: ExecutionResult) -> None:
+        self.finished[result.execution_id] += 1
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         return self.loop.run_until_complete(asyncio.wait_for(work, 10))
@@ -96,7 +101,8 @@ class Lifecycle(RuleBasedStateMachine):
     @rule(target=running, code=sampled_from([HELLO, EXIT_3, FOREVER]), caller=sampled_from([ADMIN, DEVELOPER]))
     def start(self, code, caller):
         try:
-            execution = self.run(self.executor.start(caller, Language.PYTHON, code, limits(60), new_execution_id()))
+            asked = ProgramRequest(Language.PYTHON, code, 60)
+            execution = self.run(self.executions.start(caller, asked, new_execution_id()))
         except OrchestratorError:
             return multiple()
         self.started.append(execution)
@@ -104,7 +110,7 @@ class Lifecycle(RuleBasedStateMachine):
 
     @rule(execution=consumes(running))
     def cancel(self, execution):
-        cancelling = self.executor.cancel(ADMIN, execution.execution.id)
+        cancelling = self.executions.cancel(ADMIN, execution.execution.id)
         self.cancelling.append(self.loop.create_task(cancelling))
 
     @rule(execution=running)
@@ -162,7 +168,7 @@ class Lifecycle(RuleBasedStateMachine):
         assert all(count == 1 for count in self.finished.values())
 
     def _sandboxes_made(self) -> list[FakeSandbox]:
-        return [made for made in self.engine.made if isinstance(made, FakeSandbox)]
+        return self.engine.made
 
     # --- at the end ---
 
@@ -176,7 +182,7 @@ class Lifecycle(RuleBasedStateMachine):
         self.engine.fault = self.engine.removal_fault = None
         self.engine.may_start.set()
         self.journal.broken = False
-        await self.executor.drain(0)
+        await self.executions.drain(0)
         self.pool.close()
         await self.sandboxes.all_destroyed()
         await asyncio.gather(*self.cancelling, return_exceptions=True)
@@ -188,7 +194,7 @@ class Lifecycle(RuleBasedStateMachine):
         assert self.finished == Counter(execution.execution.id for execution in self.started)
         assert not self.engine.sandboxes
         assert all(made.destructions == 1 for made in self._sandboxes_made())
-        assert not any(grant.open for grant in self.gateway.grants)
+        assert not any(grant.open for grant in self.tool_calls.grants)
         if not self.journal_was_broken:
             assert {states[-1] for states in self.journal.states.values()} <= {State.FINISHED}
 

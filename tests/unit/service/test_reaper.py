@@ -1,11 +1,11 @@
 from orchestrator.domain.errors import EngineUnavailable
-from orchestrator.domain.sandbox import Kind, OwnedContainer
+from orchestrator.domain.sandbox import OwnedContainer
 from orchestrator.service.reaper import OVERDUE_AFTER_SECONDS, Reaper
 from tests.support.fake_engine import FakeEngine
 
 
 def orphan(id: str, of_this_epoch: bool = False) -> OwnedContainer:
-    return OwnedContainer(id, Kind.SANDBOX, of_this_epoch)
+    return OwnedContainer(id, of_this_epoch)
 
 
 def reaper(engine: FakeEngine, owned=frozenset(), stray_after_seconds: float = 60) -> Reaper:
@@ -23,6 +23,12 @@ async def test_what_is_owned_is_left_alone():
     engine = FakeEngine()
     engine.orphans = [orphan("mine", of_this_epoch=True)]
     assert await reaper(engine, owned={"mine"}, stray_after_seconds=0).remove_orphans() == 0
+
+
+async def test_what_the_engine_itself_uses_is_left_alone():
+    engine = FakeEngine()
+    engine.orphans = [OwnedContainer("slot", of_this_epoch=True, kind="slot", in_use=True)]
+    assert await reaper(engine, stray_after_seconds=-1).remove_orphans() == 0
 
 
 async def test_a_container_just_being_made_gets_time_before_it_counts_as_a_stray():
@@ -44,7 +50,7 @@ async def test_one_that_cannot_be_removed_does_not_stop_the_others():
 
 async def test_one_that_was_tampered_with_is_removed_even_if_it_is_owned():
     engine = FakeEngine()
-    engine.orphans = [OwnedContainer("mine", Kind.SLOT, of_this_epoch=True, tampered=True)]
+    engine.orphans = [OwnedContainer("mine", of_this_epoch=True, in_use=True, tampered=True)]
     assert await reaper(engine, owned={"mine"}).remove_orphans() == 1
 
 
@@ -53,9 +59,9 @@ async def test_one_that_outlives_its_lifetime_is_removed_even_if_it_is_owned(mon
     monkeypatch.setattr("orchestrator.service.reaper.time.monotonic", lambda: clock[0])
     engine = FakeEngine()
     engine.orphans = [
-        OwnedContainer("overdue", Kind.SANDBOX, of_this_epoch=True, lifetime_seconds=30),
-        OwnedContainer("young", Kind.SANDBOX, of_this_epoch=True, lifetime_seconds=300),
-        OwnedContainer("slot", Kind.SLOT, of_this_epoch=True),
+        OwnedContainer("overdue", of_this_epoch=True, lifetime_seconds=30),
+        OwnedContainer("young", of_this_epoch=True, lifetime_seconds=300),
+        OwnedContainer("slot", of_this_epoch=True, kind="slot"),
     ]
     watching = reaper(engine, owned={"overdue", "young", "slot"})
     assert await watching.remove_orphans() == 0

@@ -3,8 +3,7 @@ import asyncio
 import pytest
 
 from orchestrator.domain.execution import Language, Recipe
-from orchestrator.domain.sandbox import Kind, PoolSize
-from orchestrator.engines.docker.slots import Slots
+from orchestrator.domain.sandbox import PoolSize
 from orchestrator.service import warm_pool
 from orchestrator.service.sandboxes import STARTS_AT_ONCE, Sandboxes
 from orchestrator.service.warm_pool import WarmPool
@@ -20,8 +19,7 @@ GIB = 1024**3
 class Pool:
     def __init__(self, floor=2, ceiling=4, memory_bytes=GIB, max_age_seconds=60):
         self.engine = FakeEngine()
-        self.slots = Slots(self.engine)
-        self.sandboxes = Sandboxes(self.engine, self.slots)
+        self.sandboxes = Sandboxes(self.engine, accept=lambda sandbox_id: asyncio.Protocol())
         self.wanted = {PYTHON: {}}
         size = PoolSize(floor, ceiling, memory_bytes, max_age_seconds)
         self.pool = WarmPool(self.sandboxes, lambda: self.wanted, limits(), size)
@@ -101,13 +99,6 @@ async def test_a_dead_warm_sandbox_is_discarded_without_the_caller_noticing(warm
     assert not lease.warm
     await warm.sandboxes.all_destroyed()
     assert not warm.engine.sandboxes
-
-
-async def test_a_warm_sandbox_whose_slot_died_is_discarded(warm):
-    await warm.fill()
-    for slot_id in warm.slots.ids:
-        warm.engine.containers[slot_id].alive = False
-    assert not (await warm.use()).warm
 
 
 async def test_one_that_waited_too_long_is_replaced():
@@ -190,7 +181,8 @@ async def test_no_more_sandboxes_start_at_once_than_the_machine_can_start(warm):
     warm.engine.may_start.clear()
     many = [asyncio.create_task(warm.use()) for _ in range(3 * STARTS_AT_ONCE)]
     await until(lambda: warm.sandboxes.starting == len(many))
-    assert len([one for one in warm.engine.made if one.kind is Kind.SLOT]) == STARTS_AT_ONCE
+    await until(lambda: warm.engine.starting)
+    assert warm.engine.starting == STARTS_AT_ONCE
     warm.engine.may_start.set()
     await asyncio.gather(*many)
 

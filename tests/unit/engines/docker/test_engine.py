@@ -1,14 +1,19 @@
 """What the engine refuses for reasons that nobody expected."""
 
+from functools import partial
+
 import docker.errors
 import pytest
 
 from orchestrator.domain.errors import EngineUnavailable
+from orchestrator.domain.execution import Language, Recipe
+from orchestrator.domain.sandbox import SandboxSpec, Verdict
 from orchestrator.engines.docker.engine import DockerEngine
 from orchestrator.engines.docker.lockdown import Identity, Policy
 from orchestrator.service.readiness import Readiness
 from orchestrator.service.reaper import Reaper
 from tests.support.fake_journal import FakeJournal
+from tests.support.samples import limits
 
 REASON = "could not find an available address pool"
 
@@ -29,16 +34,25 @@ class Refusing:
 @pytest.fixture
 async def engine():
     policy = Policy(image="image", network="network", seccomp_profile='{"syscalls": []}', runtime="runc")
-    engine = DockerEngine("unix:///nowhere", policy, Identity("o", "e"), accept=lambda slot_id: None, max_calls=2)
+    engine = DockerEngine("unix:///nowhere", policy, Identity("o", "e"), max_calls=2)
     engine._client = Refusing()
     yield engine
     await engine.close()
 
 
 async def test_each_is_an_error_of_ours_that_names_the_reason(engine):
-    for ask in (engine.prepare, engine.create_slot, engine.list_owned, engine.describe, lambda: engine.remove("id")):
+    spec = SandboxSpec(Recipe(Language.PYTHON), limits(), "e", lifetime_seconds=30)
+    create = partial(engine.create_sandbox, spec, lambda sandbox_id: None)
+    for ask in (engine.prepare, create, engine.list_owned, partial(engine.remove, "id")):
         with pytest.raises(EngineUnavailable, match=REASON):
             await ask()
+
+
+async def test_what_it_refuses_is_a_finding_of_the_doctor(engine, tmp_path):
+    engine._docker_host = "tcp://127.0.0.1:1"
+    failed = [finding for finding in await engine.describe() if finding.verdict is Verdict.FAILED]
+    assert [REASON in finding.detail for finding in failed] == [True]
+    assert all(finding.fix for finding in failed)
 
 
 async def test_the_daemon_says_why_it_is_not_ready(engine):

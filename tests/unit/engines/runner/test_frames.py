@@ -4,9 +4,9 @@ import pytest
 
 from orchestrator.domain.execution import Outcome
 from orchestrator.domain.sandbox import Program
+from orchestrator.engines.docker.attach import EngineStreamDecoder
 from orchestrator.engines.runner.frames import (
     MAX_FRAME_BYTES,
-    EngineStreamDecoder,
     Frame,
     FrameKind,
     FramingBroken,

@@ -13,9 +13,10 @@ from orchestrator.domain.errors import InvalidArguments, LimitExceeded, ToolDeni
 from orchestrator.domain.execution import GatewayLimits, State
 from orchestrator.domain.tools import Tool
 from orchestrator.faces.gateway.app import Gateway
+from orchestrator.service.tool_calls import ToolCalls
 from tests.support.api import until
 from tests.support.fake_journal import FakeJournal
-from tests.support.samples import DEVELOPER, execution
+from tests.support.samples import DEVELOPER, record
 
 AT_ONCE = 5
 LIMITS = GatewayLimits(
@@ -79,8 +80,9 @@ class Scene:
         catalog, observations = Catalog(self.upstreams, Tokens()), Observations()
         catalog.refresh()
         toolbox = Toolbox(catalog, observations)
-        self.gateway = Gateway(toolbox, observations, self.upstreams, Access(), self.journal, LIMITS)
-        self.grant = self.gateway.open(DEVELOPER, "e1", "slot", self.notified.append)
+        self.tool_calls = ToolCalls(toolbox, self.upstreams, observations, Access(), self.journal, LIMITS)
+        self.gateway = Gateway(self.tool_calls, toolbox, LIMITS.max_request_bytes)
+        self.grant = self.tool_calls.open(DEVELOPER, "e1", self.notified.append, "sandbox")
 
     async def call(self, **order):
         return await self.grant.within(self.gateway.call(self.grant, {**QUERY, **order}, 10))
@@ -95,7 +97,7 @@ class Scene:
 @pytest.fixture
 async def scene():
     scene = Scene()
-    await scene.journal.open(execution(id="e1"), State.RUNNING)
+    await scene.journal.open(record(id="e1", state=State.RUNNING))
     yield scene
     scene.journal.go.set()
     scene.grant.revoke()
@@ -264,4 +266,5 @@ async def test_what_is_no_name_is_refused_before_it_is_told(scene, name):
 
 async def test_nothing_is_kept_of_a_grant_that_has_ended(scene):
     scene.grant.revoke()
-    assert scene.gateway._grants._by_slot == {}
+    assert scene.tool_calls.grants._by_sandbox == {}
+    assert scene.tool_calls.grants._valid == set()

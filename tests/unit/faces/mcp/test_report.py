@@ -8,22 +8,20 @@ from orchestrator.adapters.tokens import O200kTokenCounter
 from orchestrator.domain.execution import Ending, ExecutionResult, Image, Outcome, Timings
 from orchestrator.domain.ledger import CallOutcome, ToolCall
 from orchestrator.faces.mcp.report import as_text, report
-from tests.support.samples import limits
+from tests.support.samples import record
 
 COUNTER = O200kTokenCounter()
-RESULT = ExecutionResult(
-    execution_id="e1",
-    ending=Ending(Outcome.COMPLETED, exit_code=0),
-    stdout=b"hello\n",
-    stderr=b"",
-    limits=limits(),
-    timings=Timings(0, 0.1, 0.2),
-    finished_at=0,
-)
+ENDED = replace(record().ended(Ending(Outcome.COMPLETED, exit_code=0), 0.0), timings=Timings(0, 0.1, 0.2))
+RESULT = ExecutionResult(ENDED, stdout=b"hello\n")
+
+
+def changed(*, ending: Ending | None = None, tool_calls: tuple[ToolCall, ...] = (), **printed) -> ExecutionResult:
+    ended = ENDED if ending is None else ENDED.ended(ending, 0.0)
+    return replace(RESULT, record=replace(ended, tool_calls=tool_calls), **printed)
 
 
 def told(**changes) -> str:
-    return as_text(report(replace(RESULT, **changes), 20_000, COUNTER))
+    return as_text(report(changed(**changes), 20_000, COUNTER))
 
 
 def test_a_completed_program_is_told_in_a_few_lines():
@@ -57,7 +55,7 @@ def test_each_ending_names_its_cause_before_the_output(ending, cause):
 
 def test_truncation_is_said_first_with_the_call_that_reads_the_rest():
     data = b"".join(b"row %d\n" % number for number in range(60_000))
-    found = report(replace(RESULT, stdout=data), 20_000, COUNTER)
+    found = report(changed(stdout=data), 20_000, COUNTER)
     first = as_text(found).split("\n\n")[0]
     assert found.truncated
     assert "output shortened" in first
@@ -68,7 +66,7 @@ def test_truncation_is_said_first_with_the_call_that_reads_the_rest():
 @pytest.mark.parametrize("line", [b'"quoted\\" \n', b"plain words in a row\n", b"\xff\n", "数据\n".encode()])
 def test_the_structured_reply_and_the_text_both_fit_the_budget(budget, line):
     calls = tuple(_call(number) for number in range(100))
-    result = replace(RESULT, stdout=line * 50_000, stderr=line * 50_000, tool_calls=calls)
+    result = changed(stdout=line * 50_000, stderr=line * 50_000, tool_calls=calls)
     found = report(result, budget, COUNTER)
     assert COUNTER.count(found.model_dump_json(by_alias=True)) <= budget
     assert COUNTER.count(as_text(found)) <= budget
@@ -81,7 +79,7 @@ def test_the_ledger_is_one_line_a_call_and_says_how_many_there_were():
 
 
 def test_pictures_are_counted():
-    assert report(replace(RESULT, images=(Image("image/png", b"x"),)), 20_000, COUNTER).images == 1
+    assert report(changed(images=(Image("image/png", b"x"),)), 20_000, COUNTER).images == 1
 
 
 def _call(number: int) -> ToolCall:

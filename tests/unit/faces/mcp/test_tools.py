@@ -25,8 +25,8 @@ SERVERS = [f"server-with-a-long-name-{number}" for number in range(200)]
 
 
 def all_tools() -> list[Tool[Any]]:
-    executing = ExecutionTools(NOTHING, NOTHING, NOTHING, NOTHING, lambda _: SERVERS)
-    return [*executing.all(), *DiscoveryTools(NOTHING).all(), *ChatTools(Chat(None, None)).all()]
+    executing = ExecutionTools(NOTHING, NOTHING, NOTHING, lambda _: SERVERS)
+    return [*executing.all(), *DiscoveryTools(NOTHING).all(), *ChatTools(Chat(None, None), NOTHING).all()]
 
 
 def call_by(caller: Caller) -> Call:

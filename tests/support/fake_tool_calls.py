@@ -1,4 +1,4 @@
-"""A gateway without tools, for the service's unit tests."""
+"""Tool calls without tools, for the service's unit tests."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from orchestrator.domain.ledger import ToolCall
 
 
 class FakeGrant:
-    def __init__(self, slot_id: str) -> None:
-        self.slot_id = slot_id
+    def __init__(self, sandbox_id: str) -> None:
+        self.sandbox_id = sandbox_id
         self.open = True
 
     environment: ClassVar[dict[str, str]] = {}
@@ -25,17 +25,17 @@ class FakeGrant:
         return ()
 
 
-class FakeGateway:
+class FakeToolCalls:
     def __init__(self) -> None:
         self.grants: list[FakeGrant] = []
 
-    def open(self, caller, execution_id, slot_id, notify) -> FakeGrant:
-        assert all(not grant.open for grant in self.grants if grant.slot_id == slot_id)
-        grant = FakeGrant(slot_id)
+    def open(self, caller, execution_id, notify, sandbox_id=None) -> FakeGrant:
+        assert all(not grant.open for grant in self.grants if grant.sandbox_id == sandbox_id)
+        grant = FakeGrant(sandbox_id)
         self.grants.append(grant)
         return grant
 
 
-class FakeWorkspaces:
+class FakeProvisions:
     def for_role(self, role, language) -> tuple[Recipe, dict[str, str]]:
         return Recipe(language), {}

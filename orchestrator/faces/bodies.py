@@ -1,0 +1,205 @@
+"""An execution as the faces show it: one place for names, types and documentation. Each face selects and adds."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Callable
+from dataclasses import asdict
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+from orchestrator.domain.execution import (
+    ExecutionRecord,
+    ExecutionResult,
+    Kind,
+    Language,
+    Limits,
+    Outcome,
+    Page,
+    State,
+)
+from orchestrator.domain.ledger import CallOutcome, ToolCall
+
+
+class Body(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True)
+
+
+class LimitsBody(Body):
+    """The limits that held for an execution."""
+
+    timeout_seconds: float
+    max_output_bytes: int
+    memory_bytes: int
+    cpus: float
+    max_processes: int
+    workspace_bytes: int
+    scratch_bytes: int
+
+    @classmethod
+    @lru_cache(maxsize=64)  # most executions have the same ones
+    def of(cls, limits: Limits) -> LimitsBody:
+        return cls.model_validate(asdict(limits))
+
+
+class MetricsBody(Body):
+    """What an execution took."""
+
+    stderr_bytes: int
+    queue_ms: float = Field(description="Time spent waiting for a turn.")
+    start_ms: float = Field(description="Time to get a sandbox.")
+    run_ms: float = Field(description="Time that the program ran.")
+    cpu_ms: float = Field(description="CPU time of the program and its children.")
+    max_memory_bytes: int = Field(description="Largest resident memory of one process of the program.")
+    output_tokens: int | None = Field(
+        None, description="Tokens of `output`, counted with o200k; only in the reply to the execution itself."
+    )
+
+
+class FaultBody(Body):
+    """What failed on our side, or why the request was refused."""
+
+    code: str
+    detail: str
+
+
+class ToolCallBody(Body):
+    """One tool call and what became of it; never its arguments or its result."""
+
+    server: str
+    tool: str
+    outcome: CallOutcome
+    started_ms: float = Field(description="Milliseconds from the program's start.")
+    duration_ms: float
+    request_bytes: int
+    result_bytes: int
+    detail: str | None = None
+
+    @classmethod
+    def of(cls, call: ToolCall) -> ToolCallBody:
+        return cls.model_construct(**{name: getattr(call, name) for name in cls.model_fields})
+
+
+class ExecutionSummary(Body):
+    """What a list tells of an execution."""
+
+    execution_id: str
+    caller: str
+    role: str
+    kind: Kind = Field(description="`program`, or `call` for a single tool call without a program.")
+    state: State
+    language: Language | None
+    outcome: Outcome | None
+    exit_code: int | None = Field(description="Exit status; 128 + n when signal n ended the program.")
+    accepted_at: str = Field(description="ISO 8601, UTC.")
+    finished_at: str | None
+    execution_time: int | None = Field(description="Milliseconds from acceptance to the end.")
+    truncated: bool
+    output_bytes: int
+    stderr_bytes: int
+    code_bytes: int | None
+    code_sha256: str | None
+    warm: bool = Field(description="Whether the sandbox had been started in advance.")
+    error: FaultBody | None
+
+    @classmethod
+    def of(cls, record: ExecutionRecord) -> ExecutionSummary:
+        return cls.model_construct(**_summary(record))
+
+
+class ExecutionReply(ExecutionSummary):
+    """An execution with what it printed."""
+
+    output: str = Field(description="stdout, up to the limit; invalid UTF-8 is replaced.")
+    stderr: str
+    limits: LimitsBody | None
+    metrics: MetricsBody
+    tool_calls: list[ToolCallBody] = Field(description="Each tool call with its fate; never its values.")
+
+    @classmethod
+    def of_result(cls, result: ExecutionResult, count_tokens: Callable[[str], int]) -> ExecutionReply:
+        record = result.record
+        output = text(result.stdout, cut=record.truncated)
+        fields = _whole(record, output, text(result.stderr, cut=record.truncated))
+        fields["metrics"].output_tokens = count_tokens(output)
+        return cls.model_construct(**fields)
+
+
+class OutputRange(Body):
+    """Which bytes of a stream are shown."""
+
+    offset: int
+    length: int
+    total: int
+
+
+class ExecutionDetail(ExecutionReply):
+    """An execution with a piece of what it printed."""
+
+    output_range: OutputRange
+    stderr_range: OutputRange
+
+    @classmethod
+    def of_pages(cls, record: ExecutionRecord, stdout: Page, stderr: Page, offset: int) -> ExecutionDetail:
+        ranges = [
+            OutputRange(offset=offset, length=len(page.data), total=page.total_bytes) for page in (stdout, stderr)
+        ]
+        fields = _whole(record, text(stdout.data, cut=True), text(stderr.data, cut=True))
+        return cls.model_construct(**fields, output_range=ranges[0], stderr_range=ranges[1])
+
+
+def text(data: bytes, *, cut: bool) -> str:
+    """Decode what was printed; a character that the cut went through is left out, not replaced."""
+    return codecs.getincrementaldecoder("utf-8")("replace").decode(data, final=not cut)
+
+
+def _summary(record: ExecutionRecord) -> dict[str, Any]:
+    finished = record.finished_at
+    return {
+        "execution_id": record.id,
+        "caller": record.caller,
+        "role": record.role,
+        "kind": record.kind,
+        "state": record.state,
+        "language": record.language,
+        "outcome": record.outcome,
+        "exit_code": record.exit_code,
+        "accepted_at": _iso(record.accepted_at),
+        "finished_at": _iso(finished) if finished is not None else None,
+        "execution_time": round(record.timings.total_seconds * 1000) if record.state is State.FINISHED else None,
+        "truncated": record.truncated,
+        "output_bytes": record.stdout_bytes,
+        "stderr_bytes": record.stderr_bytes,
+        "code_bytes": record.code_bytes,
+        "code_sha256": record.code_sha256,
+        "warm": record.warm,
+        "error": FaultBody(code=record.error_code, detail=record.detail or "") if record.error_code else None,
+    }
+
+
+def _whole(record: ExecutionRecord, output: str, stderr: str) -> dict[str, Any]:
+    timings, usage = record.timings, record.usage
+    return {
+        **_summary(record),
+        "output": output,
+        "stderr": stderr,
+        "limits": LimitsBody.of(record.limits) if record.limits else None,
+        "metrics": MetricsBody.model_construct(
+            stderr_bytes=record.stderr_bytes,
+            queue_ms=round(timings.queue_seconds * 1000, 3),
+            start_ms=round(timings.start_seconds * 1000, 3),
+            run_ms=round(timings.run_seconds * 1000, 3),
+            cpu_ms=round(usage.cpu_seconds * 1000, 3),
+            max_memory_bytes=usage.max_memory_bytes,
+            output_tokens=None,
+        ),
+        "tool_calls": [ToolCallBody.of(call) for call in record.tool_calls],
+    }
+
+
+def _iso(timestamp: float) -> str:
+    return datetime.fromtimestamp(timestamp, UTC).isoformat(timespec="milliseconds")

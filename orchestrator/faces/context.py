@@ -1,0 +1,47 @@
+"""What the faces stand on: the use cases, and who asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from aiohttp import web
+
+from orchestrator.catalog.catalog import Catalog
+from orchestrator.catalog.toolbox import Toolbox
+from orchestrator.domain.access import Caller
+from orchestrator.faces.auth import Authenticator
+from orchestrator.faces.rebinding import HostCheck
+from orchestrator.service.chat import Chat
+from orchestrator.service.direct_calls import DirectCalls
+from orchestrator.service.executions import Executions
+from orchestrator.service.readiness import Readiness
+from orchestrator.service.records import Records
+
+
+class TokenCounter(Protocol):
+    def count(self, text: str) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    executions: Executions
+    records: Records
+    direct_calls: DirectCalls
+    authenticator: Authenticator
+    hosts: HostCheck
+    readiness: Readiness
+    tokens: TokenCounter
+    catalog: Catalog
+    toolbox: Toolbox
+    chat: Chat
+    max_body_bytes: int
+    heartbeat_seconds: float
+    render_metrics: Callable[[], bytes]
+    version: str
+    started_at: float
+
+
+SERVICES = web.AppKey("services", Services)
+CALLER = web.RequestKey("caller", Caller)

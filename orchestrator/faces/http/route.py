@@ -1,0 +1,74 @@
+"""A route with its documentation: what it takes, what it gives, and which errors it may answer with."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from aiohttp import web
+from pydantic import BaseModel
+
+from orchestrator.domain.errors import (
+    ForeignOrigin,
+    InvalidRequest,
+    MisdirectedRequest,
+    OrchestratorError,
+    Unauthenticated,
+)
+from orchestrator.faces.http.requests import JSON, Query, parse_query
+
+Handler = Callable[[web.Request, Any], Awaitable[web.StreamResponse]]
+Errors = tuple[type[OrchestratorError], ...]
+
+# What any route that needs a key may answer.
+ALWAYS: Errors = (Unauthenticated, ForeignOrigin, MisdirectedRequest, InvalidRequest)
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A successful answer: a model, or bytes of another media type."""
+
+    description: str
+    model: type[BaseModel] | None = None
+    media_type: str = JSON
+    status: int = 200
+    events: Mapping[str, type[BaseModel]] = field(default_factory=dict)  # of a stream, where the client asks for one
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """Something in the path or in a header."""
+
+    name: str
+    place: str
+    description: str
+    schema: Mapping[str, Any] = field(default_factory=lambda: {"type": "string"})
+
+    @property
+    def required(self) -> bool:
+        return self.place == "path"
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    method: str
+    path: str
+    handler: Handler
+    operation_id: str
+    summary: str
+    replies: tuple[Reply, ...]
+    query: type[Query] = Query
+    body: type[BaseModel] | None = None
+    parameters: tuple[Parameter, ...] = ()
+    errors: Errors = ()
+    public: bool = False
+
+    @property
+    def all_errors(self) -> Errors:
+        """Return its own errors and those that every route may answer with, each once."""
+        shared = (InvalidRequest,) if self.public else ALWAYS
+        return tuple(dict.fromkeys((*shared, *self.errors)))
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        return await self.handler(request, parse_query(request, self.query))

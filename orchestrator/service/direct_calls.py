@@ -1,0 +1,75 @@
+"""A tool call that no program makes: it takes the same way as a program's and is recorded like an execution."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import structlog
+
+from orchestrator.domain.access import Caller
+from orchestrator.domain.errors import JournalUnavailable, OrchestratorError
+from orchestrator.domain.execution import (
+    Ending,
+    ExecutionRecord,
+    ExecutionResult,
+    Kind,
+    Outcome,
+    State,
+    Timings,
+)
+from orchestrator.domain.upstream import CallResult
+from orchestrator.service.ports import Journal
+from orchestrator.service.tool_calls import ToolCalls
+
+log = structlog.get_logger()
+
+
+class DirectCalls:
+    def __init__(self, tool_calls: ToolCalls, journal: Journal, instance: str) -> None:
+        self._tool_calls = tool_calls
+        self._journal = journal
+        self._instance = instance
+
+    async def call(
+        self, caller: Caller, execution_id: str, server: str, tool: str, arguments: Mapping[str, Any]
+    ) -> CallResult:
+        """Call a tool in the caller's name. Its record begins before the call and tells how it ended."""
+        began = time.monotonic()
+        record = ExecutionRecord(
+            id=execution_id,
+            caller=caller.key_name,
+            role=caller.role.name,
+            state=State.RUNNING,
+            accepted_at=time.time(),
+            kind=Kind.CALL,
+            instance=self._instance,
+        )
+        await self._journal.open(record)
+        grant = self._tool_calls.open(caller, record.id, lambda call: None)
+        ending = Ending(Outcome.CANCELLED)
+        try:
+            size = len(json.dumps(arguments))
+            answer = await grant.within(self._tool_calls.call(grant, server, tool, arguments, size))
+            ending = Ending(Outcome.FAILED if answer.result.get("isError") else Outcome.COMPLETED)
+        except OrchestratorError as error:
+            ending = Ending(Outcome.FAILED, error_code=error.code, detail=error.summary)
+            raise
+        finally:
+            calls = grant.calls()  # before the revocation: what was in flight is told as such
+            grant.revoke()
+            timings = Timings(run_seconds=time.monotonic() - began)
+            ended = replace(record.ended(ending, time.time()), timings=timings, tool_calls=calls)
+            await asyncio.shield(self._record(ExecutionResult(ended)))
+        return answer.result
+
+    async def _record(self, result: ExecutionResult) -> None:
+        """The call has happened: a journal that fails now must not make its caller repeat it."""
+        try:
+            await self._journal.finish(result)
+        except JournalUnavailable as error:
+            log.error("call.not_recorded", execution_id=result.execution_id, error=error.message)

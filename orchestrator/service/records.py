@@ -1,0 +1,42 @@
+"""Which executions a caller may see, and what they printed, whether they still run or not. The same for every face."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from orchestrator.domain.access import Caller
+from orchestrator.domain.errors import NotFound
+from orchestrator.domain.execution import ExecutionRecord, Filter, Page, Stream
+from orchestrator.service.ports import Journal
+from orchestrator.service.running import RunningExecution
+
+LARGEST_OUTPUT_BYTES = 10 * 1024 * 1024  # the most that the settings let a stream have
+
+
+class Records:
+    def __init__(self, journal: Journal, find_running: Callable[[str], RunningExecution | None]) -> None:
+        self._journal = journal
+        self._find_running = find_running
+
+    async def visible(self, caller: Caller, execution_id: str) -> ExecutionRecord:
+        """Return an execution; one that the caller may not see is as if it were not there."""
+        record = await self._journal.find(execution_id)
+        if record is None or not caller.may_see(record.caller):
+            raise NotFound(f"There is no execution {execution_id}.")
+        return record
+
+    async def newest(self, caller: Caller, wanted: Filter, limit: int) -> Sequence[ExecutionRecord]:
+        """Return what fits and the caller may see, newest first, without tool calls."""
+        if not caller.role.sees_all_executions:
+            if wanted.caller not in (None, caller.key_name):
+                return ()
+            wanted = replace(wanted, caller=caller.key_name)
+        return await self._journal.newest(wanted, limit)
+
+    async def output(self, record: ExecutionRecord, stream: Stream, start: int, length: int) -> Page:
+        """Return a piece of what an execution printed, up to now if it still runs."""
+        if running := self._find_running(record.id):
+            output = running.output(stream)
+            return Page(output[start : start + length], len(output))
+        return await self._journal.output(record.id, stream, start, length) or Page(b"", 0)
