@@ -13,12 +13,11 @@ from itertools import count
 from orchestrator.domain.errors import EngineUnavailable, OrchestratorError, SandboxFault
 from orchestrator.domain.execution import Ending, Outcome, Stream
 from orchestrator.domain.sandbox import Finding, OwnedContainer, Program, SandboxSpec, Verdict
+from orchestrator.service.ports import Accept
 
 HELLO = "print('hello')"
 EXIT_3 = "import sys; print('out'); print('err', file=sys.stderr); sys.exit(3)"
 FOREVER = "print('begun')\nwhile True: pass"
-
-from orchestrator.service.ports import Accept
 
 Receive = Callable[[Stream, bytes], None]
 _ids = count(1)
