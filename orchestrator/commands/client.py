@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
 
+from orchestrator.upstreams.faults import ResultTooLarge
+from orchestrator.upstreams.sse import EVENT_STREAM, events_in
+
+LARGEST_EVENT_BYTES = 64 * 1024 * 1024
+SILENCE_SECONDS = 120
+ANSWER_SECONDS = 30
+
 
 class CallFailed(Exception):
-    """The message is one sentence and what to do next."""
+    """The message says in one sentence what failed, and what to do next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,52 +34,44 @@ class ApiClient:
         self._headers = {"Authorization": f"Bearer {key}"}
 
     async def execute(self, code: str, language: str, timeout_seconds: float | None) -> AsyncIterator[Event]:
+        """Run a program and yield what happens, the last being its result."""
         order = {"code": code, "language": language}
         body = order if timeout_seconds is None else {**order, "timeoutSeconds": timeout_seconds}
-        headers = {**self._headers, "Accept": "text/event-stream"}
-        patience = aiohttp.ClientTimeout(total=None, sock_read=120)
-        try:
-            async with (
-                aiohttp.ClientSession(headers=headers, timeout=patience, read_bufsize=2**22) as session,
-                session.post(f"{self._url}/execute", json=body) as response,
-            ):
-                await _raise_for_problem(response)
-                async for event in _events(response):
-                    yield event
-        except aiohttp.ClientConnectorError as error:
-            raise CallFailed(f"No daemon answers at {self._url}; start it with 'make up'.") from error
-        except aiohttp.ClientError as error:
-            raise CallFailed(f"The connection to {self._url} broke ({error}).") from error
+        patience = aiohttp.ClientTimeout(total=None, sock_read=SILENCE_SECONDS)
+        headers = {"Accept": EVENT_STREAM}
+        async with (
+            self._response("POST", "/execute", patience, json=body, headers=headers) as response,
+            aclosing(events_in(response.content.iter_any(), LARGEST_EVENT_BYTES)) as events,
+        ):
+            async for event in events:
+                yield Event(event.kind, json.loads(event.data))
 
     async def get(self, path: str, parameters: list[tuple[str, str]] | None = None) -> dict[str, Any]:
-        patience = aiohttp.ClientTimeout(total=30)
+        patience = aiohttp.ClientTimeout(total=ANSWER_SECONDS)
+        async with self._response("GET", path, patience, params=parameters or []) as response:
+            answer: dict[str, Any] = await response.json()
+            return answer
+
+    @asynccontextmanager
+    async def _response(
+        self, method: str, path: str, patience: aiohttp.ClientTimeout, **options: Any
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """Open a response that is no error; everything else becomes CallFailed, also what fails while it is read."""
         try:
             async with (
                 aiohttp.ClientSession(headers=self._headers, timeout=patience) as session,
-                session.get(f"{self._url}{path}", params=parameters or []) as response,
+                session.request(method, f"{self._url}{path}", **options) as response,
             ):
-                await _raise_for_problem(response)
-                answer: dict[str, Any] = await response.json()
-                return answer
+                if response.status >= 400:
+                    try:
+                        problem = await response.json(content_type=None)
+                        raise CallFailed(f"{problem['detail']} {problem['hint']} ({problem['code']})")
+                    except (ValueError, KeyError, TypeError) as error:
+                        raise CallFailed(f"HTTP {response.status} from {response.url}.") from error
+                yield response
         except aiohttp.ClientConnectorError as error:
-            raise CallFailed(f"No daemon answers at {self._url}; start it with 'make up'.") from error
-
-
-async def _raise_for_problem(response: aiohttp.ClientResponse) -> None:
-    if response.status < 400:
-        return
-    try:
-        problem = await response.json(content_type=None)
-        raise CallFailed(f"{problem['detail']} {problem['hint']} ({problem['code']})")
-    except (ValueError, KeyError, TypeError) as error:
-        raise CallFailed(f"HTTP {response.status} from {response.url}.") from error
-
-
-async def _events(response: aiohttp.ClientResponse) -> AsyncIterator[Event]:
-    name = ""
-    async for line in response.content:
-        text = line.decode().rstrip("\n")
-        if text.startswith("event: "):
-            name = text.removeprefix("event: ")
-        elif text.startswith("data: "):
-            yield Event(name, json.loads(text.removeprefix("data: ")))
+            raise CallFailed(f"No daemon answers at {self._url}. Start it with 'make up'.") from error
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise CallFailed(f"The connection to {self._url} broke ({error or 'no answer in time'}).") from error
+        except ResultTooLarge as error:
+            raise CallFailed(f"The daemon sent an event that is {error}. Print less.") from error

@@ -15,6 +15,7 @@ STDIN = 0
 
 
 async def speak_mcp(url: str, key: str) -> None:
+    """Bridge this process's stdin and stdout to the daemon until stdin ends."""
     # Whatever a library prints must not get between the messages: our stdout is kept aside, theirs goes to stderr.
     messages = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8", newline="\n")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
@@ -32,15 +33,15 @@ async def speak_mcp(url: str, key: str) -> None:
 async def _lines() -> AsyncIterator[bytes]:
     """Read on a thread: stdin may be a file, which an event loop cannot watch. It must not hold up the exit either."""
     loop, lines = asyncio.get_running_loop(), asyncio.Queue[bytes]()
-    threading.Thread(target=_read, args=(loop, lines), name="stdin", daemon=True).start()
+
+    def read() -> None:
+        stdin = os.fdopen(STDIN, "rb", closefd=False)
+        line = b" "
+        with suppress(RuntimeError):  # the loop has ended before stdin did
+            while line:
+                line = stdin.readline()
+                loop.call_soon_threadsafe(lines.put_nowait, line)
+
+    threading.Thread(target=read, name="stdin", daemon=True).start()
     while line := await lines.get():
         yield line
-
-
-def _read(loop: asyncio.AbstractEventLoop, lines: asyncio.Queue[bytes]) -> None:
-    stdin = os.fdopen(STDIN, "rb", closefd=False)
-    line = b" "
-    with suppress(RuntimeError):  # the loop has ended before stdin did
-        while line:
-            line = stdin.readline()
-            loop.call_soon_threadsafe(lines.put_nowait, line)

@@ -1,10 +1,21 @@
-"""What can go wrong between us and an upstream. `problem` is a clause that follows the server's name and a colon."""
+"""What can go wrong between us and an upstream.
+
+`problem` continues "The server NAME is unavailable:" and ends without a full stop; a sentence that says what to do may
+follow within it.
+"""
 
 from __future__ import annotations
 
-import ssl
-
-import aiohttp
+_CHECK_CREDENTIALS = "Check its headers or token in servers.json"
+_HTTP_PROBLEMS = {
+    401: f"it rejects our credentials (HTTP 401). {_CHECK_CREDENTIALS}",
+    403: f"it denies us access (HTTP 403). {_CHECK_CREDENTIALS}",
+    404: "nothing is at its address (HTTP 404). Check its name and path, and that the proxy could start it",
+    405: "its address does not accept POST (HTTP 405). Check its path and type in servers.json",
+    502: "its proxy cannot reach it (HTTP 502)",
+    503: "it is not ready (HTTP 503)",
+    504: "its proxy got no answer from it in time (HTTP 504)",
+}
 
 
 class TransportFailed(Exception):
@@ -15,9 +26,15 @@ class TransportFailed(Exception):
         self.problem = problem
 
 
+class Unreachable(TransportFailed):
+    """There was no connection, so the server has not seen the request."""
+
+
 class HttpRefused(TransportFailed):
+    """The server answered with a status that is an error."""
+
     def __init__(self, status: int) -> None:
-        super().__init__(_HTTP_PROBLEMS.get(status, f"it answers HTTP {status}"))
+        super().__init__(_HTTP_PROBLEMS.get(status, f"it answers with HTTP status {status}"))
         self.status = status
 
 
@@ -33,10 +50,23 @@ class BackendDead(TransportFailed):
         self.still_lists = still_lists
 
 
+class NotJson(TransportFailed):
+    """The server sent something that is not a JSON-RPC message."""
+
+    def __init__(self) -> None:
+        super().__init__("its answer is not JSON-RPC")
+
+
 class ResultTooLarge(Exception):
+    """What the server sends exceeds the limit; it was not read to its end."""
+
     def __init__(self, max_bytes: int) -> None:
         super().__init__(f"larger than {max_bytes} bytes")
         self.max_bytes = max_bytes
+
+
+class NotEncodable(Exception):
+    """A message of ours holds a value that JSON cannot represent, such as NaN."""
 
 
 class RpcError(Exception):
@@ -46,36 +76,3 @@ class RpcError(Exception):
         super().__init__(f"{code} {message}")
         self.code = code
         self.message = message
-
-
-_HTTP_PROBLEMS = {
-    401: "it refuses our credentials (HTTP 401); check its headers or token in servers.json",
-    403: "it forbids us the access (HTTP 403); check its headers or token in servers.json",
-    404: "nothing is at its address (HTTP 404); check its name and path, and that the proxy could start it",
-    405: "its address does not take POST (HTTP 405); check its path and type in servers.json",
-    502: "its proxy cannot reach it (HTTP 502)",
-    503: "it is not ready (HTTP 503)",
-    504: "its proxy waits for it in vain (HTTP 504)",
-}
-
-
-def from_http_client(error: Exception) -> TransportFailed:
-    """Our own words: those of the client quote addresses, which may hold credentials."""
-    match error:
-        case aiohttp.ClientConnectorDNSError():
-            return TransportFailed("its host name cannot be resolved")
-        case aiohttp.ClientConnectorCertificateError() | aiohttp.ClientSSLError() | ssl.SSLError():
-            return TransportFailed("its TLS certificate or handshake is not acceptable")
-        case aiohttp.ClientConnectorError(os_error=OSError(strerror=str(reason))):
-            return TransportFailed(f"it cannot be connected to ({_tame(reason)})")
-        case TimeoutError():
-            return TransportFailed("it does not accept connections in time")
-        case aiohttp.ClientConnectionError() | aiohttp.ClientPayloadError() | OSError():
-            return TransportFailed("the connection broke before the answer was complete")
-        case _:
-            return TransportFailed("it does not speak HTTP as expected")
-
-
-def _tame(reason: str) -> str:
-    # "Connect call failed ('127.0.0.1', 9090)" is how asyncio says it when several addresses were tried.
-    return reason.lower() if "(" not in reason else "connection refused"

@@ -1,37 +1,33 @@
-"""One HTTP client for all upstreams, and the rules every exchange follows."""
+"""The rules that every HTTP exchange with an MCP server follows."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+import ssl
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing, asynccontextmanager
 
 import aiohttp
 from yarl import URL
 
-from orchestrator.upstreams.faults import (
-    HttpRefused,
-    ResultTooLarge,
-    TransportFailed,
-    from_http_client,
-)
+from orchestrator.upstreams.faults import HttpRefused, ResultTooLarge, TransportFailed, Unreachable
+from orchestrator.upstreams.jsonrpc import Message, decode
+from orchestrator.upstreams.sse import EVENT_STREAM, MESSAGE, events_in
 
 JSON = "application/json"
-EVENT_STREAM = "text/event-stream"
-_CONNECT_SECONDS = 10.0
 # Shorter than the 5 s of uvicorn and Node: a server that closes an idle connection as we write costs us a call.
 _KEEP_ALIVE_SECONDS = 4.0
 _LARGE_BODY_BYTES = 1024 * 1024
 _MAX_REDIRECTS = 3
-_ABSORBED_BYTES = 4096
+_SHORT_BODY_BYTES = 4096
 _REDIRECTS = {301, 302, 307, 308}
 
 
-def http_client() -> aiohttp.ClientSession:
+def http_client(*, connect_seconds: float = 10.0, silence_seconds: float | None = None) -> aiohttp.ClientSession:
     return aiohttp.ClientSession(
         # No limit here: the gateway limits callers, and a slow upstream must not use up the others' connections.
         connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEP_ALIVE_SECONDS),
-        timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS),
+        timeout=aiohttp.ClientTimeout(total=None, sock_connect=connect_seconds, sock_read=silence_seconds),
         cookie_jar=aiohttp.DummyCookieJar(),
         # A compressed reply would be measured before it is unpacked; we ask for none and accept none.
         headers={"Accept-Encoding": "identity"},
@@ -39,58 +35,99 @@ def http_client() -> aiohttp.ClientSession:
     )
 
 
-def _payload(body: bytes | None) -> bytes | io.BytesIO | None:
-    # The client sends bytes in one go, which for large ones would hold up the event loop.
-    return io.BytesIO(body) if body is not None and len(body) > _LARGE_BODY_BYTES else body
-
-
 class Address:
-    """Where a server's messages go; remembers where it was sent on to."""
+    """Where a server's messages go; remembers where it was redirected to."""
 
     def __init__(self, http: aiohttp.ClientSession, url: str) -> None:
         self._http = http
-        self.url = URL(url)
+        self._url = URL(url)
 
     @asynccontextmanager
     async def send(
         self, method: str, headers: Mapping[str, str], body: bytes | None = None
     ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """Open the response, with its body still to be read; faults on the way and within become TransportFailed."""
         try:
             for _ in range(_MAX_REDIRECTS + 1):
+                # The client sends bytes in one go, which for large ones would hold up the event loop.
+                data = io.BytesIO(body) if body is not None and len(body) > _LARGE_BODY_BYTES else body
                 async with self._http.request(
-                    method, self.url, data=_payload(body), headers=headers, allow_redirects=False
+                    method, self._url, data=data, headers=headers, allow_redirects=False
                 ) as response:
                     if response.status not in _REDIRECTS:
                         yield response
                         return
-                    self.url = self._moved(response)
+                    self._url = self._trusted(response.headers.get("Location", ""))
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise from_http_client(error) from None
-        raise TransportFailed("it redirects in a circle")
+            raise _fault(error) from None
+        raise TransportFailed("it redirects too many times")
 
-    def _moved(self, response: aiohttp.ClientResponse) -> URL:
-        target = self.url.join(URL(response.headers.get("Location", "")))
-        return self.trusted(target)
+    def beside(self, target: str) -> Address:
+        """Return the address of what the server refers to, which must be on the same host."""
+        return Address(self._http, str(self._trusted(target)))
 
-    def trusted(self, target: URL) -> URL:
-        """Credentials go nowhere but to the host they were given for."""
-        upgraded = self.url.host == target.host and (self.url.scheme, target.scheme) == ("http", "https")
-        if target.origin() != self.url.origin() and not upgraded:
-            raise TransportFailed("it redirects to another host; put that address into servers.json")
-        return target
+    def _trusted(self, target: str) -> URL:
+        """Resolve a reference; our credentials go nowhere but to the host that they were given for."""
+        try:
+            url = self._url.join(URL(target))
+            same_origin = url.origin() == self._url.origin()
+        except ValueError:
+            raise TransportFailed("it redirects to an address that is not valid") from None
+        upgraded = url.host == self._url.host and (self._url.scheme, url.scheme) == ("http", "https")
+        if not same_origin and not upgraded:
+            raise TransportFailed("it redirects to another host. Put that address into servers.json if it is right")
+        return url
+
+
+def _fault(error: Exception) -> TransportFailed:
+    """Say what failed in our own words: those of the client quote addresses, which may hold credentials."""
+    match error:
+        case aiohttp.ClientConnectorDNSError():
+            return Unreachable("its host name cannot be resolved")
+        case aiohttp.ClientConnectorCertificateError() | aiohttp.ClientSSLError() | ssl.SSLError():
+            return Unreachable("its TLS certificate or handshake is not acceptable")
+        case aiohttp.ClientConnectorError(os_error=OSError(strerror=str(reason))):
+            # "Connect call failed ('127.0.0.1', 9090)" is how asyncio says it when several addresses were tried.
+            return Unreachable(f"we cannot connect to it ({'connection refused' if '(' in reason else reason.lower()})")
+        case aiohttp.ClientConnectorError():
+            return Unreachable("we cannot connect to it")
+        case TimeoutError():
+            return TransportFailed("it did not accept a connection in time")
+        case aiohttp.ClientConnectionError() | aiohttp.ClientPayloadError() | OSError():
+            return TransportFailed("the connection broke before the answer was complete")
+        case _:
+            return TransportFailed("its answer is not valid HTTP")
 
 
 def content_type(response: aiohttp.ClientResponse) -> str:
     return response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
 
 
-def refuse_unless_plain(response: aiohttp.ClientResponse) -> None:
+def require_plain(response: aiohttp.ClientResponse) -> None:
     if response.headers.get("Content-Encoding", "identity").lower() != "identity":
         raise TransportFailed("it compresses its answers although it was asked not to")
 
 
-async def read_within(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
-    refuse_unless_plain(response)
+async def require_acceptance(response: aiohttp.ClientResponse) -> None:
+    """Raise HttpRefused unless the message was taken; a short body that nobody reads would cost the connection."""
+    if response.content_length is not None and response.content_length <= _SHORT_BODY_BYTES:
+        await response.read()
+    if not response.ok:
+        raise HttpRefused(response.status)
+
+
+async def messages_in(response: aiohttp.ClientResponse, max_bytes: int) -> AsyncGenerator[Message, None]:
+    """Yield the messages of a response, JSON or an event stream; raise ResultTooLarge rather than keep more of one."""
+    if response.status == 202:
+        return
+    require_plain(response)
+    if content_type(response) == EVENT_STREAM:
+        async with aclosing(events_in(response.content.iter_any(), max_bytes)) as events:
+            async for event in events:
+                if event.kind == MESSAGE:
+                    for message in await decode(event.data):
+                        yield message
+        return
     if (response.content_length or 0) > max_bytes:
         raise ResultTooLarge(max_bytes)
     body = bytearray()
@@ -98,23 +135,5 @@ async def read_within(response: aiohttp.ClientResponse, max_bytes: int) -> bytes
         body += chunk
         if len(body) > max_bytes:
             raise ResultTooLarge(max_bytes)
-    return bytes(body)
-
-
-async def first_bytes(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
-    body = bytearray()
-    async for chunk in response.content.iter_any():
-        body += chunk
-        if len(body) >= max_bytes:
-            break
-    return bytes(body[:max_bytes])
-
-
-async def absorb(response: aiohttp.ClientResponse) -> None:
-    """A short body that nobody reads would cost the connection."""
-    if response.content_length is not None and response.content_length <= _ABSORBED_BYTES:
-        await response.read()
-
-
-def refusal(response: aiohttp.ClientResponse) -> HttpRefused:
-    return HttpRefused(response.status)
+    for message in await decode(bytes(body)):
+        yield message

@@ -7,39 +7,31 @@ from collections.abc import Mapping
 from typing import Any
 
 import aiohttp
-from yarl import URL
 
+from orchestrator.upstreams.endpoint import VERSION_HEADER
 from orchestrator.upstreams.entries import HttpServer
-from orchestrator.upstreams.faults import TransportFailed
-from orchestrator.upstreams.framing import MESSAGE, Event, EventStreamDecoder, Oversized
-from orchestrator.upstreams.http_client import (
-    EVENT_STREAM,
-    JSON,
-    Address,
-    absorb,
-    content_type,
-    refusal,
-    refuse_unless_plain,
-)
-from orchestrator.upstreams.jsonrpc import NotJson, Params
+from orchestrator.upstreams.faults import HttpRefused, NotJson, TransportFailed
+from orchestrator.upstreams.framing import Oversized
+from orchestrator.upstreams.http_client import JSON, Address, content_type, require_acceptance, require_plain
+from orchestrator.upstreams.jsonrpc import Params
+from orchestrator.upstreams.sse import EVENT_STREAM, MESSAGE, Event, EventParser
 from orchestrator.upstreams.transport import Alerts, Conversation, stop
 
 
 class LegacySseTransport:
     def __init__(self, entry: HttpServer, http: aiohttp.ClientSession, alerts: Alerts, max_result_bytes: int) -> None:
-        self._http = http
         self._headers = dict(entry.headers)
         self._stream_address = Address(http, entry.url)
         self._max_result_bytes = max_result_bytes
         self._conversation = Conversation(self._send, alerts, max_result_bytes)
         self._message_address: Address | None = None
-        self._ready: asyncio.Future[None] | None = None
         self._reader: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
-        self._ready = asyncio.get_running_loop().create_future()
-        self._reader = asyncio.create_task(self._read(self._ready))
-        await self._ready
+        """Open the stream and wait until it has said where to send messages."""
+        ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._reader = asyncio.create_task(self._read(ready))
+        await ready
 
     async def request(self, method: str, params: Params) -> Mapping[str, Any]:
         return await self._conversation.request(method, params)
@@ -47,9 +39,9 @@ class LegacySseTransport:
     async def notify(self, method: str, params: Params) -> None:
         await self._conversation.notify(method, params)
 
-    def speak(self, protocol_version: str | None, *, modern: bool) -> None:
+    def speak(self, protocol_version: str | None) -> None:
         if protocol_version is not None:
-            self._headers["MCP-Protocol-Version"] = protocol_version
+            self._headers[VERSION_HEADER] = protocol_version
 
     def listen(self, *, announced: bool) -> None:
         pass  # notifications come on the one stream anyway
@@ -64,14 +56,22 @@ class LegacySseTransport:
             raise TransportFailed("it has not said where to send messages")
         headers = {**self._headers, "Accept": JSON, "Content-Type": JSON}
         async with self._message_address.send("POST", headers, message) as response:
-            await absorb(response)
-            if not response.ok:
-                raise refusal(response)
+            await require_acceptance(response)
 
     async def _read(self, ready: asyncio.Future[None]) -> None:
+        """Follow the stream to its end, which fails the opening or, after it, whatever waits for a reply."""
         failure = TransportFailed("its event stream ended")
         try:
-            await self._follow_stream(ready)
+            async with self._stream_address.send("GET", {**self._headers, "Accept": EVENT_STREAM}) as response:
+                if response.status != 200:
+                    raise HttpRefused(response.status)
+                if content_type(response) != EVENT_STREAM:
+                    raise TransportFailed("its address offers no event stream. Check its type in servers.json")
+                require_plain(response)
+                events = EventParser(self._max_result_bytes)
+                async for chunk in response.content.iter_any():
+                    for event in events.feed(chunk):
+                        await self._take(event, ready)
         except TransportFailed as error:
             failure = error
         if ready.done():
@@ -79,37 +79,15 @@ class LegacySseTransport:
         else:
             ready.set_exception(failure)
 
-    async def _follow_stream(self, ready: asyncio.Future[None]) -> None:
-        async with self._stream_address.send("GET", {**self._headers, "Accept": EVENT_STREAM}) as response:
-            if response.status != 200:
-                raise refusal(response)
-            if content_type(response) != EVENT_STREAM:
-                raise TransportFailed("its address offers no event stream; check its type in servers.json")
-            refuse_unless_plain(response)
-            events = EventStreamDecoder(self._max_result_bytes)
-            async for chunk in response.content.iter_any():
-                for event in events.feed(chunk):
-                    await self._take(event, ready)
-
     async def _take(self, event: Event | Oversized, ready: asyncio.Future[None]) -> None:
         if isinstance(event, Oversized):
             self._conversation.refuse_oversized(event)
         elif event.kind == "endpoint":
-            self._learn_address(event.data.decode("utf-8", "replace"), ready)
+            self._message_address = self._stream_address.beside(event.data.decode("utf-8", "replace"))
+            if not ready.done():
+                ready.set_result(None)
         elif event.kind == MESSAGE:
-            await self._receive(event.data)
-
-    def _learn_address(self, target: str, ready: asyncio.Future[None]) -> None:
-        try:
-            url = self._stream_address.url.join(URL(target))
-        except ValueError:
-            raise TransportFailed("it names an unusable address for messages") from None
-        self._message_address = Address(self._http, str(self._stream_address.trusted(url)))
-        if not ready.done():
-            ready.set_result(None)
-
-    async def _receive(self, data: bytes) -> None:
-        try:
-            await self._conversation.receive(data)
-        except NotJson:
-            raise TransportFailed("its event stream carries something that is not JSON-RPC") from None
+            try:
+                await self._conversation.receive(event.data)
+            except NotJson:
+                raise TransportFailed("its event stream carries something that is not JSON-RPC") from None

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from orchestrator.domain.tools import Tool
 
 _LONGEST_NAME = 256
-
-
 _MOST_TOOLS = 10_000
 _MOST_REASONS = 5
 _LARGEST_TOOL_BYTES = 256 * 1024
 _LARGEST_LISTING_BYTES = 16 * 1024 * 1024
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +52,7 @@ class ListingReader:
         return self._items >= _MOST_TOOLS or self._bytes >= _LARGEST_LISTING_BYTES
 
     def read(self, page: Iterable[Any]) -> None:
+        """Take the tools of a page, the first of each name; count what is malformed and say why of the first few."""
         for item in page:
             if self.full:
                 return
@@ -60,35 +61,18 @@ class ListingReader:
                 self._bytes += _size(item)
                 tool = _tool(self._server, item)
             except _Malformed as reason:
-                self._skip(f"number {self._items} {reason}")
+                self._skipped += 1
+                if len(self._reasons) < _MOST_REASONS:
+                    self._reasons.append(f"number {self._items} {reason}")
             else:
                 self._tools.setdefault(tool.name, tool)
-
-    def _skip(self, reason: str) -> None:
-        self._skipped += 1
-        if len(self._reasons) < _MOST_REASONS:
-            self._reasons.append(reason)
 
     def result(self) -> Listing:
         return Listing(tuple(self._tools.values()), self._skipped, tuple(self._reasons))
 
 
-def _tool(server: str, item: Any) -> Tool:
-    if not isinstance(item, dict):
-        raise _Malformed("is not an object")
-    return Tool(
-        server=server,
-        name=_name(item),
-        description=_text(item.get("description")) or "",
-        input_schema=_input_schema(item),
-        output_schema=_mapping(item.get("outputSchema")),
-        annotations=_mapping(item.get("annotations")) or {},
-        title=_text(item.get("title")),
-    )
-
-
 def _size(item: Any) -> int:
-    """Of what is text and can be kept."""
+    """Return how many bytes an item has as text; raise _Malformed if it is too large or cannot be text."""
     # "\ud800" alone is valid JSON but no text: nothing that is made from it could be written to a file or a reply.
     try:
         size = len(json.dumps(item, ensure_ascii=False).encode())
@@ -99,25 +83,27 @@ def _size(item: Any) -> int:
     return size
 
 
-def _name(item: Mapping[str, Any]) -> str:
-    name = item.get("name")
+def _tool(server: str, item: Any) -> Tool:
+    """Read one item. Only name and inputSchema must be right; anything else that is malformed is left out."""
+    if not isinstance(item, dict):
+        raise _Malformed("is not an object")
+    name, input_schema = item.get("name"), item.get("inputSchema")
     if not isinstance(name, str) or not name.strip():
         raise _Malformed("has no name")
     if len(name) > _LONGEST_NAME:
         raise _Malformed(f"has a name of more than {_LONGEST_NAME} characters")
-    return name
+    if not isinstance(input_schema, dict):
+        raise _Malformed(f"({name}) has no inputSchema")
+    return Tool(
+        server=server,
+        name=name,
+        description=_if_it_is(str, item.get("description")) or "",
+        input_schema=input_schema,
+        output_schema=_if_it_is(dict, item.get("outputSchema")),
+        annotations=_if_it_is(dict, item.get("annotations")) or {},
+        title=_if_it_is(str, item.get("title")),
+    )
 
 
-def _input_schema(item: Mapping[str, Any]) -> Mapping[str, Any]:
-    schema = item.get("inputSchema")
-    if not isinstance(schema, dict):
-        raise _Malformed(f"({item['name']}) has no inputSchema")
-    return schema
-
-
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) else None
-
-
-def _mapping(value: Any) -> Mapping[str, Any] | None:
-    return value if isinstance(value, dict) else None
+def _if_it_is(kind: type[_T], value: Any) -> _T | None:
+    return value if isinstance(value, kind) else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
@@ -81,15 +81,15 @@ class _Document(BaseModel):
 
 
 def read_servers(file: Path, environment: Mapping[str, str]) -> tuple[ServerEntry, ...]:
-    """A file that is not there names no servers; one that is wrong raises ServersFileInvalid."""
+    """Read the file; one that is not there names no servers, one that is wrong raises ServersFileInvalid."""
     try:
         text = file.read_text(encoding="utf-8")
     except FileNotFoundError:
         return ()
     except OSError as error:
-        raise ServersFileInvalid(f"{file}: cannot be read ({error.strerror}).") from None
+        raise ServersFileInvalid(f"{file} cannot be read ({error.strerror}).") from None
     except UnicodeDecodeError:
-        raise ServersFileInvalid(f"{file}: is not UTF-8 text.") from None
+        raise ServersFileInvalid(f"{file} is not UTF-8 text. Save it as UTF-8.") from None
     return _Reading(file, text, environment).entries()
 
 
@@ -101,74 +101,72 @@ class _Reading:
 
     def entries(self) -> tuple[ServerEntry, ...]:
         document = self._document()
-        self._refuse_duplicates(document)
-        direct = [self._direct(name, body) for name, body in document.mcp_servers.items() if not body.disabled]
-        return (*direct, *self._behind_proxy(document.proxy))
+        entries: list[ServerEntry] = []
+        for name, body in document.mcp_servers.items():
+            if body.disabled:
+                continue
+            for key in body.model_extra or {}:
+                log.warning("servers_file.key_ignored", server=name, key=key)
+            try:
+                entries.append(self._http(name, body) if body.url is not None else self._stdio(name, body))
+            except _Unusable as problem:
+                entries.append(self._unusable(name, ["mcpServers", name], problem))
+        if document.proxy is not None:
+            for name in document.proxy.servers:
+                try:
+                    entries.append(self._proxied(name, document.proxy))
+                except _Unusable as problem:
+                    entries.append(self._unusable(name, ["proxy"], problem))
+        return tuple(entries)
 
     def _document(self) -> _Document:
         try:
             parsed = json.loads(self._text, object_pairs_hook=self._without_repeated_keys)
-            return _Document.model_validate(parsed)
+            document = _Document.model_validate(parsed)
         except json.JSONDecodeError as error:
             raise self._invalid(error.lineno, error.msg) from None
         except RecursionError:
-            raise self._invalid(1, "is nested too deeply") from None
+            raise self._invalid(1, "the JSON is nested too deeply") from None
         except ValidationError as error:
             first = error.errors(include_input=False, include_url=False)[0]
             where = [part for part in first["loc"] if part != "[key]"]
             known = where[:-1] if first["type"] == "missing" else where
             path = ".".join(str(part) for part in where) or "the file"
             raise self._invalid(self._line_of(known), f"{path}: {first['msg'].removeprefix('Value error, ')}") from None
+        names = set(document.mcp_servers)
+        for name in document.proxy.servers if document.proxy else ():
+            if name in names:
+                raise self._appears_twice(name)
+            names.add(name)
+        return document
 
     def _without_repeated_keys(self, pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
         found: dict[str, Any] = {}
         for key, value in pairs:
             if key in found:
-                raise self._invalid(self._last_line_of(key), f"{key} is there twice")
+                raise self._appears_twice(key)
             found[key] = value
         return found
-
-    def _refuse_duplicates(self, document: _Document) -> None:
-        seen = set(document.mcp_servers)
-        for name in document.proxy.servers if document.proxy else ():
-            if name in seen:
-                raise self._invalid(self._last_line_of(name), f"the server {name} is there twice")
-            seen.add(name)
-
-    def _direct(self, name: str, body: _ServerBody) -> ServerEntry:
-        for key in body.model_extra or {}:
-            log.warning("servers_file.key_ignored", server=name, key=key)
-        try:
-            return self._http(name, body) if body.url is not None else self._stdio(name, body)
-        except _Unusable as problem:
-            return self._unusable(name, ["mcpServers", name], problem)
 
     def _http(self, name: str, body: _ServerBody) -> HttpServer:
         url = _checked_url(self._expand(body.url or ""))
         headers = {key: _checked_header(key, self._expand(value)) for key, value in body.headers.items()}
-        return HttpServer(name, url, _kind(body.type, url), headers)
+        is_sse = body.type == "sse" or (body.type is None and urlsplit(url).path.rstrip("/").endswith("/sse"))
+        return HttpServer(name, url, HttpKind.SSE if is_sse else HttpKind.STREAMABLE, headers)
 
     def _stdio(self, name: str, body: _ServerBody) -> StdioServer:
         own = {key: self._expand(value) for key, value in body.env.items()}
         inherited = {key: self._environment[key] for key in _INHERITED if key in self._environment}
         written = [body.command or "", *body.args, body.cwd or ""]
+        expanded = [self._value(variable) for text in written for variable in _VARIABLE.finditer(text)]
         return StdioServer(
             name=name,
             command=self._expand(body.command or ""),
             args=tuple(self._expand(argument) for argument in body.args),
             env=inherited | own,
             cwd=self._expand(body.cwd) if body.cwd is not None else None,
-            secrets=frozenset(own.values()) | frozenset(self._values_in(written)),
+            secrets=frozenset([*own.values(), *expanded]),
         )
-
-    def _behind_proxy(self, proxy: _ProxyBody | None) -> Iterator[ServerEntry]:
-        if proxy is None:
-            return
-        for name in proxy.servers:
-            try:
-                yield self._proxied(name, proxy)
-            except _Unusable as problem:
-                yield self._unusable(name, ["proxy"], problem)
 
     def _proxied(self, name: str, proxy: _ProxyBody) -> HttpServer:
         base = self._expand(proxy.url).rstrip("/")
@@ -190,31 +188,23 @@ class _Reading:
             raise _Unusable(f"the variable {name} is not set")
         return value
 
-    def _values_in(self, texts: Sequence[str]) -> Iterator[str]:
-        return (self._value(variable) for text in texts for variable in _VARIABLE.finditer(text))
-
     def _unusable(self, name: str, path: Sequence[str], problem: _Unusable) -> UnusableServer:
         return UnusableServer(name, f"{self._file.name}, line {self._line_of(path)}: {problem}")
 
     def _invalid(self, line: int, problem: str) -> ServersFileInvalid:
         return ServersFileInvalid(f"{self._file}, line {line}: {problem}.")
 
+    def _appears_twice(self, word: str) -> ServersFileInvalid:
+        line = self._text.count("\n", 0, max(0, self._text.rfind(json.dumps(word)))) + 1
+        return self._invalid(line, f"{word} appears twice. Remove one of the two")
+
     def _line_of(self, path: Sequence[str | int]) -> int:
-        """Follows the keys one after the other, since a key such as url is there many times."""
+        """Follow the keys one after the other, since a key such as url is there many times."""
         position = 0
         for key in filter(lambda part: isinstance(part, str), path):
             found = re.compile(rf"{re.escape(json.dumps(key))}\s*:").search(self._text, position)
             position = found.start() if found else position
         return self._text.count("\n", 0, position) + 1
-
-    def _last_line_of(self, word: str) -> int:
-        return self._text.count("\n", 0, max(0, self._text.rfind(json.dumps(word)))) + 1
-
-
-def _kind(declared: str | None, url: str) -> HttpKind:
-    if declared == "sse" or (declared is None and urlsplit(url).path.rstrip("/").endswith("/sse")):
-        return HttpKind.SSE
-    return HttpKind.STREAMABLE
 
 
 def _checked_url(url: str) -> str:
@@ -224,11 +214,11 @@ def _checked_url(url: str) -> str:
     except ValueError:
         usable = False
     if not usable or _CONTROL.search(url) or " " in url:
-        raise _Unusable("its url is not a usable http or https address")
+        raise _Unusable("its url must be a valid http or https address")
     return url
 
 
 def _checked_header(name: str, value: str) -> str:
     if _CONTROL.search(value):
-        raise _Unusable(f"{name} holds a line break or another control character")
+        raise _Unusable(f"{name} must not contain line breaks or other control characters")
     return value

@@ -12,9 +12,9 @@ from typing import Any
 import structlog
 
 from orchestrator.upstreams.entries import StdioServer
-from orchestrator.upstreams.faults import TransportFailed
+from orchestrator.upstreams.faults import NotJson, TransportFailed
 from orchestrator.upstreams.framing import LineSplitter, Oversized
-from orchestrator.upstreams.jsonrpc import NotJson, Params
+from orchestrator.upstreams.jsonrpc import Params
 from orchestrator.upstreams.transport import Alerts, Conversation, stop
 
 _CHUNK_BYTES = 64 * 1024
@@ -33,18 +33,24 @@ class _Process(asyncio.subprocess.SubprocessStreamProtocol):
 
     @classmethod
     async def start(cls, entry: StdioServer) -> _Process:
+        """Run the entry's command; raise TransportFailed if that cannot be done."""
         pipe = asyncio.subprocess.PIPE
-        transport, process = await asyncio.get_running_loop().subprocess_exec(
-            cls,
-            entry.command,
-            *entry.args,
-            env=dict(entry.env),
-            cwd=entry.cwd,
-            stdin=pipe,
-            stdout=pipe,
-            stderr=pipe,
-            start_new_session=True,  # a group of its own, so that what it starts can be ended with it
-        )
+        try:
+            transport, process = await asyncio.get_running_loop().subprocess_exec(
+                cls,
+                entry.command,
+                *entry.args,
+                env=dict(entry.env),
+                cwd=entry.cwd,
+                stdin=pipe,
+                stdout=pipe,
+                stderr=pipe,
+                start_new_session=True,  # a group of its own, so that what it starts can be ended with it
+            )
+        except FileNotFoundError:
+            raise TransportFailed("its command or working directory was not found. Check servers.json") from None
+        except (OSError, ValueError):
+            raise TransportFailed("its command cannot be started. Check servers.json") from None
         process.transport = transport
         return process
 
@@ -68,8 +74,9 @@ class _Process(asyncio.subprocess.SubprocessStreamProtocol):
         if status is None:
             return "its process closed its output"
         if status < 0:
-            return f"its process was ended by {_signal_name(-status)}"
-        return f"its process ended with status {status}; its stderr is in the log at level debug"
+            names = {number.value: number.name for number in signal.Signals}
+            return f"its process was ended by {names.get(-status, f'signal {-status}')}"
+        return f"its process ended with status {status}. Its stderr is in the log at level debug"
 
 
 class StdioTransport:
@@ -80,24 +87,12 @@ class StdioTransport:
         self._log = structlog.get_logger().bind(server=entry.name)
         self._process: _Process | None = None
         self._tasks: list[asyncio.Task[None]] = []
-        self._noise_was_logged = False
 
     async def open(self) -> None:
-        process = self._process = await self._start()
+        process = self._process = await _Process.start(self._entry)
         reader = asyncio.create_task(self._read(process))
-        self._tasks = [
-            reader,
-            asyncio.create_task(self._drain_stderr(process)),
-            asyncio.create_task(self._watch(process, reader)),
-        ]
-
-    async def _start(self) -> _Process:
-        try:
-            return await _Process.start(self._entry)
-        except FileNotFoundError:
-            raise TransportFailed("its command or working directory was not found; check servers.json") from None
-        except (OSError, ValueError):
-            raise TransportFailed("its command cannot be started; check servers.json") from None
+        stderr = asyncio.create_task(self._drain_stderr(process))
+        self._tasks = [reader, stderr, asyncio.create_task(self._watch(process, reader))]
 
     async def request(self, method: str, params: Params) -> Mapping[str, Any]:
         return await self._conversation.request(method, params)
@@ -105,11 +100,29 @@ class StdioTransport:
     async def notify(self, method: str, params: Params) -> None:
         await self._conversation.notify(method, params)
 
-    def speak(self, protocol_version: str | None, *, modern: bool) -> None:
+    def speak(self, protocol_version: str | None) -> None:
         pass  # nothing but the messages themselves carries the version
 
     def listen(self, *, announced: bool) -> None:
         pass  # notifications come on stdout anyway
+
+    async def close(self) -> None:
+        """Close the process's stdin, then ask it to end, then kill it and all that it has started."""
+        process = self._process
+        if process is None:
+            return
+        try:
+            await stop(*self._tasks)
+            await self._conversation.close()
+            if process.stdin is not None:
+                process.stdin.close()
+            if not await process.exits(_EXIT_GRACE_SECONDS):
+                process.signal_group(signal.SIGTERM)
+                await process.exits(_EXIT_GRACE_SECONDS)
+        finally:
+            process.signal_group(signal.SIGKILL)  # also when we are cancelled: nothing of it stays
+            process.transport.close()
+            await process.exited.wait()
 
     async def _send(self, message: bytes) -> None:
         stdin = self._process.stdin if self._process is not None else None
@@ -130,26 +143,20 @@ class StdioTransport:
         self._conversation.end(TransportFailed(process.how_it_ended))
 
     async def _read(self, process: _Process) -> None:
+        """Take in each line of stdout; what is not a message is logged once, by its length only."""
         assert process.stdout is not None  # noqa: S101  (narrows the type)
-        lines = LineSplitter(self._max_result_bytes)
+        lines, noise_was_logged = LineSplitter(self._max_result_bytes), False
         while chunk := await process.stdout.read(_CHUNK_BYTES):
             for line in lines.feed(chunk):
-                await self._take(line)
-
-    async def _take(self, line: bytes | Oversized) -> None:
-        if isinstance(line, Oversized):
-            self._conversation.refuse_oversized(line)
-            return
-        try:
-            if line.strip():
-                await self._conversation.receive(line)
-        except NotJson:
-            self._note_noise(len(line))
-
-    def _note_noise(self, line_bytes: int) -> None:
-        if not self._noise_was_logged:
-            self._noise_was_logged = True
-            self._log.warning("upstream.noise_on_stdout", first_line_bytes=line_bytes)
+                if isinstance(line, Oversized):
+                    self._conversation.refuse_oversized(line)
+                elif line.strip():
+                    try:
+                        await self._conversation.receive(line)
+                    except NotJson:
+                        if not noise_was_logged:
+                            self._log.warning("upstream.noise_on_stdout", first_line_bytes=len(line))
+                        noise_was_logged = True
 
     async def _drain_stderr(self, process: _Process) -> None:
         assert process.stderr is not None  # noqa: S101  (narrows the type)
@@ -158,30 +165,3 @@ class StdioTransport:
             for line in lines.feed(chunk):
                 text = (line.head if isinstance(line, Oversized) else line).decode("utf-8", "replace")
                 self._log.debug("upstream.stderr", line=self._entry.redact(text))
-
-    async def close(self) -> None:
-        process = self._process
-        if process is None:
-            return
-        try:
-            await stop(*self._tasks)
-            await self._conversation.close()
-            await _ask_to_exit(process)
-        finally:
-            process.signal_group(signal.SIGKILL)  # also when we are cancelled: nothing of it stays
-            process.transport.close()
-            await process.exited.wait()
-
-
-async def _ask_to_exit(process: _Process) -> None:
-    if process.stdin is not None:
-        process.stdin.close()
-    if not await process.exits(_EXIT_GRACE_SECONDS):
-        process.signal_group(signal.SIGTERM)
-        await process.exits(_EXIT_GRACE_SECONDS)
-
-
-def _signal_name(number: int) -> str:
-    with suppress(ValueError):
-        return signal.Signals(number).name
-    return f"signal {number}"

@@ -7,20 +7,25 @@ import itertools
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
-from orchestrator.upstreams.faults import ResultTooLarge, TransportFailed
+from orchestrator.upstreams.faults import NotJson, ResultTooLarge, TransportFailed
 from orchestrator.upstreams.framing import ENDS_BYTES, Oversized
 from orchestrator.upstreams.jsonrpc import (
-    NotJson,
+    INITIALIZE,
+    LIST_CHANGED,
+    Message,
     Params,
+    answer_to,
+    cancellation,
     decode,
-    encode_answer,
-    encode_notification,
-    encode_request,
+    encode,
     id_in,
     is_reply,
     is_request,
+    notification,
+    request,
     result_of,
 )
 
@@ -28,9 +33,6 @@ Send = Callable[[bytes], Coroutine[Any, Any, None]]
 
 _CHORE_SECONDS = 2.0
 _MOST_ANSWERS = 16
-LIST_CHANGED = "notifications/tools/list_changed"
-CANCELLED = "notifications/cancelled"
-INITIALIZE = "initialize"  # the one request that must not be cancelled
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +47,15 @@ class Transport(Protocol):
     async def open(self) -> None: ...
 
     async def request(self, method: str, params: Params) -> Mapping[str, Any]:
-        """Raises RpcError, ResultTooLarge or TransportFailed."""
+        """Return the result; raise RpcError, ResultTooLarge or TransportFailed."""
 
     async def notify(self, method: str, params: Params) -> None: ...
 
-    def speak(self, protocol_version: str | None, *, modern: bool) -> None:
-        """Told once both sides agree, or that there is nothing to agree on."""
+    def speak(self, protocol_version: str | None) -> None:
+        """Take note of the version that both sides agreed on, if they had to."""
 
     def listen(self, *, announced: bool) -> None:
-        """For changes of the tools, which the server may have announced to tell of."""
+        """Begin to hear of changes of the tools, which the server may have announced to tell of."""
 
     async def close(self) -> None: ...
 
@@ -70,7 +72,7 @@ class Chores:
         task.add_done_callback(self._tasks.discard)
 
     def start_unless_many(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """What a server asks for may be asked for without end; what is too much goes unanswered."""
+        """Do what a server asks for, but leave undone what is too much: it may ask without end."""
         if len(self._tasks) < _MOST_ANSWERS:
             self.start(work())
 
@@ -83,9 +85,7 @@ class Chores:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def close(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await self.finish()
+        await stop(*self._tasks)
 
 
 class Conversation:
@@ -96,21 +96,22 @@ class Conversation:
         self._alerts = alerts
         self._max_result_bytes = max_result_bytes
         self._ids = itertools.count(1)
-        self._waiting: dict[int, asyncio.Future[Mapping[str, Any]]] = {}
+        self._waiting: dict[int, asyncio.Future[Message]] = {}
         self._chores = Chores()
         self._ended: TransportFailed | None = None
 
     async def request(self, method: str, params: Params) -> Mapping[str, Any]:
+        """Send a request and wait for its result; when cancelled, let the server know."""
         if self._ended is not None:
             raise self._ended
         request_id = next(self._ids)
         reply = self._waiting[request_id] = asyncio.get_running_loop().create_future()
         try:
-            await self._send(encode_request(request_id, method, params))
+            await self._send(encode(request(request_id, method, params)))
             return result_of(await reply)
         except asyncio.CancelledError:
             if method != INITIALIZE:
-                self._chores.start(self.notify(CANCELLED, {"requestId": request_id, "reason": "no longer needed"}))
+                self._chores.start(self._send(encode(cancellation(request_id))))
             raise
         finally:
             del self._waiting[request_id]
@@ -118,64 +119,52 @@ class Conversation:
                 reply.exception()  # seen: the request may have ended before it was awaited
 
     async def notify(self, method: str, params: Params) -> None:
-        await self._send(encode_notification(method, params))
+        await self._send(encode(notification(method, params)))
 
     async def receive(self, raw: bytes) -> None:
-        """Raises NotJson for what is nobody's."""
+        """Take in what came on the stream; raise NotJson if it is neither JSON nor the reply to a request of ours."""
         try:
             messages = await decode(raw)
         except NotJson as failure:
-            if not self._refuse_malformed(raw, failure):
+            waiting = self._waiting.get(id_in(raw[:ENDS_BYTES], raw[-ENDS_BYTES:]) or 0)
+            if waiting is None or waiting.done():
                 raise
+            waiting.set_exception(failure)
             return
         for message in messages:
             if is_reply(message):
-                self._settle(message)
+                request_id = message.get("id")
+                waiting = self._waiting.get(request_id) if isinstance(request_id, int) else None
+                if waiting is not None and not waiting.done():
+                    waiting.set_result(message)
             elif is_request(message):
-                self._answer(message)
+                self._chores.start_unless_many(partial(self._send, encode(answer_to(message))))
             elif message.get("method") == LIST_CHANGED:
                 self._alerts.relist()
 
-    def _answer(self, request: Mapping[str, Any]) -> None:
-        self._chores.start_unless_many(lambda: self._send(encode_answer(request)))
-
-    def _settle(self, reply: Mapping[str, Any]) -> None:
-        request_id = reply.get("id")
-        waiting = self._waiting.get(request_id) if isinstance(request_id, int) else None
-        if waiting is not None and not waiting.done():
-            waiting.set_result(reply)
-
-    def _refuse_malformed(self, raw: bytes, failure: NotJson) -> bool:
-        waiting = self._waiting.get(id_in(raw[:ENDS_BYTES], raw[-ENDS_BYTES:]) or 0)
-        if waiting is None or waiting.done():
-            return False
-        waiting.set_exception(failure)
-        return True
-
     def refuse_oversized(self, message: Oversized) -> None:
-        """Whose reply it was is told by its ends; if they do not tell, it is nobody's and everybody's."""
+        """Fail the request whose reply it was, as its ends tell; if they do not, fail all that wait."""
         request_id = id_in(message.head, message.tail)
-        meant = self._waiting.values() if request_id is None else filter(None, [self._waiting.get(request_id)])
-        for waiting in list(meant):
-            if not waiting.done():
+        for waiting_id, waiting in self._waiting.items():
+            if request_id in (waiting_id, None) and not waiting.done():
                 waiting.set_exception(ResultTooLarge(self._max_result_bytes))
 
     def end(self, failure: TransportFailed) -> None:
-        if self._ended is not None:
-            return
-        self._fail_all(failure)
-        self._alerts.lost(failure)
+        """Fail all that wait and whoever asks later, and say that the connection is lost."""
+        if self._ended is None:
+            self._fail_all(failure)
+            self._alerts.lost(failure)
+
+    async def close(self) -> None:
+        if self._ended is None:
+            self._fail_all(TransportFailed("we have disconnected from it"))
+        await self._chores.close()
 
     def _fail_all(self, failure: TransportFailed) -> None:
         self._ended = failure
         for waiting in self._waiting.values():
             if not waiting.done():
                 waiting.set_exception(failure)
-
-    async def close(self) -> None:
-        if self._ended is None:
-            self._fail_all(TransportFailed("we have disconnected from it"))
-        await self._chores.close()
 
 
 async def stop(*tasks: asyncio.Task[None]) -> None:

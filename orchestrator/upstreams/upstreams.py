@@ -21,11 +21,10 @@ from orchestrator.upstreams.entries import (
 from orchestrator.upstreams.faults import TransportFailed
 from orchestrator.upstreams.http_client import http_client
 from orchestrator.upstreams.legacy_sse import LegacySseTransport
-from orchestrator.upstreams.pacing import PATIENT, Pacing
 from orchestrator.upstreams.stdio import StdioTransport
 from orchestrator.upstreams.streamable_http import StreamableHttpTransport
 from orchestrator.upstreams.transport import Alerts, Transport
-from orchestrator.upstreams.upstream import Upstream
+from orchestrator.upstreams.upstream import PATIENT, Pacing, Upstream
 
 
 class Upstreams:
@@ -53,7 +52,7 @@ class Upstreams:
         self._reconfiguring = asyncio.Lock()  # a server must be stopped before its successor starts
 
     async def run(self) -> None:
-        """Until cancelled; then everything is closed."""
+        """Keep every server connected until cancelled; then close everything."""
         try:
             async with http_client() as self._http, asyncio.TaskGroup() as self._group:
                 for name in self._upstreams:
@@ -64,6 +63,7 @@ class Upstreams:
             self._tasks.clear()
 
     def tools(self) -> Mapping[str, tuple[Tool, ...]]:
+        """Return what each server listed last, also when it is down now."""
         return {name: upstream.tools for name, upstream in self._upstreams.items()}
 
     def statuses(self) -> Sequence[UpstreamStatus]:
@@ -72,6 +72,7 @@ class Upstreams:
     async def call(
         self, server: str, tool: str, arguments: Mapping[str, Any], timeout_seconds: float | None = None
     ) -> CallResult:
+        """Call a tool, for no longer than the configured time even if more is asked for."""
         upstream = self._upstreams.get(server)
         if upstream is None:
             raise ToolNotFound(f"There is no server {server}.")
@@ -79,22 +80,23 @@ class Upstreams:
         return await upstream.call(tool, arguments, min(timeout_seconds or longest, longest))
 
     async def reconfigure(self, entries: Iterable[ServerEntry]) -> None:
-        """What is unchanged goes on undisturbed, calls in flight included."""
+        """Start, stop and replace servers as the entries say; the unchanged go on, calls in flight included."""
         async with self._reconfiguring:
             wanted = {entry.name: entry for entry in entries}
             before = self.tools()
-            await self._stop(name for name, old in self._upstreams.items() if wanted.get(name) != old.entry)
-            self._upstreams = {name: self._kept_or_new(entry, before) for name, entry in wanted.items()}
+            kept = {name: old for name, old in self._upstreams.items() if wanted.get(name) == old.entry}
+            stopping = [self._tasks.pop(name) for name in self._tasks.keys() - kept.keys()]
+            for task in stopping:
+                task.cancel()
+            if stopping:
+                await asyncio.wait(stopping)
+            self._upstreams = {
+                name: kept.get(name) or self._upstream(entry, before.get(name, ())) for name, entry in wanted.items()
+            }
             for name in self._upstreams.keys() - self._tasks.keys():
                 self._start(name)
             if self.tools() != before:
                 self._on_change()
-
-    def _kept_or_new(self, entry: ServerEntry, before: Mapping[str, tuple[Tool, ...]]) -> Upstream:
-        old = self._upstreams.get(entry.name)
-        if old is not None and old.entry == entry:
-            return old
-        return self._upstream(entry, before.get(entry.name, ()))
 
     def _upstream(self, entry: ServerEntry, tools: tuple[Tool, ...] = ()) -> Upstream:
         return Upstream(
@@ -109,13 +111,6 @@ class Upstreams:
     def _start(self, name: str) -> None:
         if self._group is not None:
             self._tasks[name] = self._group.create_task(self._upstreams[name].run(), name=f"upstream {name}")
-
-    async def _stop(self, names: Iterable[str]) -> None:
-        stopping = [task for name in list(names) if (task := self._tasks.pop(name, None)) is not None]
-        for task in stopping:
-            task.cancel()
-        if stopping:
-            await asyncio.wait(stopping)
 
     def _make_transport(self, entry: ServerEntry, alerts: Alerts) -> Transport:
         assert self._http is not None  # noqa: S101  (only run() starts what comes here)

@@ -23,6 +23,7 @@ class WatchedServersFile:
         self._seen = self._version()
 
     async def take_up_changes(self) -> None:
+        """Reconfigure the upstreams if the file has changed since it was last looked at."""
         version = self._version()
         if version == self._seen:
             return

@@ -568,7 +568,7 @@ async def test_the_bridge_without_a_daemon_answers_with_an_error_and_one_sentenc
     stdout, stderr = await asyncio.wait_for(bridge.communicate(json.dumps(request).encode() + b"\n"), 20)
     answer = json.loads(stdout)
     assert (answer["id"], answer["error"]["code"]) == (5, -32000)
-    assert stderr.decode() == "code-executor: No daemon answers at http://127.0.0.1:1/mcp; start it with 'make up'.\n"
+    assert stderr.decode() == "code-executor: No daemon answers at http://127.0.0.1:1/mcp. Start it with 'make up'.\n"
     assert bridge.returncode == 0
 
 

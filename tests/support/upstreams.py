@@ -9,7 +9,7 @@ from typing import Any
 
 from orchestrator.domain.upstream import UpstreamState, UpstreamStatus
 from orchestrator.upstreams.entries import HttpKind, HttpServer, ServerEntry
-from orchestrator.upstreams.pacing import Pacing
+from orchestrator.upstreams.upstream import Pacing
 from orchestrator.upstreams.upstreams import Upstreams
 from tests.support.api import until
 

@@ -213,8 +213,8 @@ async def test_without_a_daemon_requests_get_an_error_and_stderr_one_sentence(no
     client.say(INITIALIZE, INITIALIZED, {**INITIALIZE, "id": 1})
     errors = [(await client.answer(number))["error"] for number in (0, 1)]
     await client.leave()
-    assert all("start it with 'make up'" in error["message"] for error in errors)
-    assert client.complaints == [f"code-executor: No daemon answers at {nobody}/mcp; start it with 'make up'."]
+    assert all("Start it with 'make up'" in error["message"] for error in errors)
+    assert client.complaints == [f"code-executor: No daemon answers at {nobody}/mcp. Start it with 'make up'."]
 
 
 async def test_a_stream_that_breaks_off_is_an_error_not_silence():

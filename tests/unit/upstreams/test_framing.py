@@ -4,8 +4,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from orchestrator.upstreams.framing import Event, EventStreamDecoder, LineSplitter, Oversized
+from orchestrator.upstreams.faults import ResultTooLarge
+from orchestrator.upstreams.framing import LineSplitter, Oversized
 from orchestrator.upstreams.jsonrpc import id_in
+from orchestrator.upstreams.sse import Event, EventParser, events_in
 
 
 def cut(data: bytes, places: list[int]) -> list[bytes]:
@@ -44,8 +46,8 @@ def test_events_are_the_same_wherever_the_chunks_end(ending, places):
         b"",
     ]
     data = ending.join(lines)
-    expected = [Event("endpoint", b"/m"), Event("message", b"one\ntwo"), Event("message", b"{}")]
-    assert fed(EventStreamDecoder(100), cut(data, places)) == expected
+    expected = [Event("endpoint", b"/m"), Event("message", b"one\ntwo", "7"), Event("message", b"{}", "7")]
+    assert fed(EventParser(100), cut(data, places)) == expected
 
 
 def test_an_oversized_line_leaves_its_ends_and_the_next_line_intact():
@@ -65,13 +67,13 @@ def test_an_oversized_line_is_not_kept_while_it_arrives():
 
 @pytest.mark.parametrize("data", [b"data: " + b"x" * 101, b"data: xxxxxxxxx\n" * 11, b"data:\n" * 200])
 def test_an_oversized_event_is_told_and_the_next_one_is_intact(data):
-    oversized, following = fed(EventStreamDecoder(100), cut(data + b"\n\ndata: ok\n\n", list(range(0, 2000, 7))))
+    oversized, following = fed(EventParser(100), cut(data + b"\n\ndata: ok\n\n", list(range(0, 2000, 7))))
     assert isinstance(oversized, Oversized)
     assert following == Event("message", b"ok")
 
 
 def test_an_event_of_just_the_limit_is_kept():
-    assert fed(EventStreamDecoder(100), [b"data: " + b"x" * 100 + b"\n\n"]) == [Event("message", b"x" * 100)]
+    assert fed(EventParser(100), [b"data: " + b"x" * 100 + b"\n\n"]) == [Event("message", b"x" * 100)]
 
 
 @pytest.mark.parametrize(
@@ -94,4 +96,43 @@ def test_whose_an_oversized_message_is_can_be_told_only_from_its_own_id(head, ta
 )
 def test_an_event_without_data_is_none(nothing):
     """Servers that can resume a stream begin it so."""
-    assert fed(EventStreamDecoder(100), [nothing, b"data: {}\n\n"]) == [Event("message", b"{}")]
+    (event,) = fed(EventParser(100), [nothing, b"data: {}\n\n"])
+    assert (event.kind, event.data) == ("message", b"{}")
+
+
+@given(st.lists(st.integers(0, 30)))
+@example(list(range(30)))
+def test_a_byte_order_mark_is_no_part_of_the_first_line_only(places):
+    data = b"\xef\xbb\xbfdata: one\n\n\xef\xbb\xbfdata: two\n\n"
+    assert fed(EventParser(100), cut(data, places)) == [Event("message", b"one")]
+
+
+def test_an_empty_chunk_between_the_two_bytes_of_a_line_ending_ends_no_event():
+    assert fed(EventParser(100), [b"data: a\r", b"", b"\ndata: b\r\n\r\n"]) == [Event("message", b"a\nb")]
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        (b"id: 7\ndata: a", Event("message", b"a", "7")),
+        (b"id: 7\nid\ndata: a", Event("message", b"a", "")),
+        (b"id: 7\nid: 8\0\ndata: a", Event("message", b"a", "7")),
+        (b"event: x\nevent\ndata: a", Event("message", b"a")),
+        (b"data:  a ", Event("message", b" a ")),
+        (b":data: b\ndata: a\ndatas: c\n data: d", Event("message", b"a")),
+    ],
+)
+def test_fields_are_read_as_the_specification_says(fields, expected):
+    assert fed(EventParser(100), [fields + b"\n\n"]) == [expected]
+
+
+async def chunks(*parts):
+    for part in parts:
+        yield part
+
+
+async def test_a_stream_is_left_as_soon_as_an_event_is_too_large():
+    events = events_in(chunks(b"data: a\n\ndata: ", b"x" * 200, b"never read"), 100)
+    assert await anext(events) == Event("message", b"a")
+    with pytest.raises(ResultTooLarge, match="100"):
+        await anext(events)

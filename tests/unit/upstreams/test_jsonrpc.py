@@ -6,9 +6,8 @@ import time
 
 import pytest
 
-from orchestrator.domain.errors import InvalidArguments
-from orchestrator.upstreams.faults import RpcError
-from orchestrator.upstreams.jsonrpc import NotJson, decode, encode_request, result_of
+from orchestrator.upstreams.faults import NotEncodable, NotJson, RpcError
+from orchestrator.upstreams.jsonrpc import decode, encode, request, result_of
 
 
 async def test_numbers_that_json_does_not_have_become_null():
@@ -76,5 +75,5 @@ def test_an_error_of_any_form_is_an_error(error, code, message):
 
 @pytest.mark.parametrize("value", [math.nan, object(), {1, 2}])
 def test_arguments_that_json_has_no_form_for_are_refused(value):
-    with pytest.raises(InvalidArguments):
-        encode_request(1, "tools/call", {"arguments": {"a": value}})
+    with pytest.raises(NotEncodable):
+        encode(request(1, "tools/call", {"arguments": {"a": value}}))
