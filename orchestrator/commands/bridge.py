@@ -17,7 +17,7 @@ import aiohttp
 from orchestrator.upstreams.endpoint import SESSION_HEADER, Endpoint
 from orchestrator.upstreams.faults import NotEncodable, NotJson, ResultTooLarge, TransportFailed, Unreachable
 from orchestrator.upstreams.http_client import http_client, messages_in
-from orchestrator.upstreams.jsonrpc import CANCELLED, INITIALIZE, Message, encode
+from orchestrator.upstreams.jsonrpc import CANCELLED, INITIALIZE, INITIALIZED, Message, encode
 
 WriteLine = Callable[[str], None]
 
@@ -129,7 +129,7 @@ class Bridge:
                 await self._exchange(self._initialize, quiet=True)
             finally:
                 self._endpoint.session_id = self._endpoint.session_id or lost  # so that the next request tries it again
-            await self._exchange({"jsonrpc": "2.0", "method": "notifications/initialized"})
+            await self._exchange(INITIALIZED)
 
     async def _exchange(self, message: Message, *, quiet: bool = False) -> None:
         """Post a message and write what comes back to stdout, unless it is to be quiet."""

@@ -74,4 +74,4 @@ class ApiClient:
         except (aiohttp.ClientError, TimeoutError) as error:
             raise CallFailed(f"The connection to {self._url} broke ({error or 'no answer in time'}).") from error
         except ResultTooLarge as error:
-            raise CallFailed(f"The daemon sent an event that is {error}. Print less.") from error
+            raise CallFailed(f"The daemon sent an event of more than {error.max_bytes} bytes. Print less.") from error

@@ -6,6 +6,8 @@ follow within it.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 _CHECK_CREDENTIALS = "Check its headers or token in servers.json"
 _HTTP_PROBLEMS = {
     401: f"it rejects our credentials (HTTP 401). {_CHECK_CREDENTIALS}",
@@ -18,12 +20,11 @@ _HTTP_PROBLEMS = {
 }
 
 
+@dataclass(eq=False)
 class TransportFailed(Exception):
     """Nothing usable came back."""
 
-    def __init__(self, problem: str) -> None:
-        super().__init__(problem)
-        self.problem = problem
+    problem: str
 
 
 class Unreachable(TransportFailed):
@@ -42,37 +43,34 @@ class SessionLost(TransportFailed):
     """The server no longer knows our session; it did not look at the request."""
 
 
+@dataclass(eq=False)
 class BackendDead(TransportFailed):
     """The server's proxy answers, but what is behind it is gone. If it still lists, a listing proves nothing."""
 
-    def __init__(self, problem: str, *, still_lists: bool) -> None:
-        super().__init__(problem)
-        self.still_lists = still_lists
+    still_lists: bool = field(kw_only=True)
 
 
+@dataclass(eq=False)
 class NotJson(TransportFailed):
     """The server sent something that is not a JSON-RPC message."""
 
-    def __init__(self) -> None:
-        super().__init__("its answer is not JSON-RPC")
+    problem: str = "its answer is not JSON-RPC"
 
 
+@dataclass(eq=False)
 class ResultTooLarge(Exception):
     """What the server sends exceeds the limit; it was not read to its end."""
 
-    def __init__(self, max_bytes: int) -> None:
-        super().__init__(f"larger than {max_bytes} bytes")
-        self.max_bytes = max_bytes
+    max_bytes: int
 
 
 class NotEncodable(Exception):
     """A message of ours holds a value that JSON cannot represent, such as NaN."""
 
 
+@dataclass(eq=False)
 class RpcError(Exception):
     """A JSON-RPC error reply: the server is well and says no."""
 
-    def __init__(self, code: int, message: str) -> None:
-        super().__init__(f"{code} {message}")
-        self.code = code
-        self.message = message
+    code: int
+    message: str

@@ -24,18 +24,16 @@ INTERNAL_ERROR = -32603
 INITIALIZE = "initialize"  # the one request that must not be cancelled
 CANCELLED = "notifications/cancelled"
 LIST_CHANGED = "notifications/tools/list_changed"
+INITIALIZED: Message = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 
 
 def request(request_id: int, method: str, params: Params) -> Message:
     return {"jsonrpc": "2.0", "id": request_id, "method": method, "params": params}
 
 
-def notification(method: str, params: Params) -> Message:
-    return {"jsonrpc": "2.0", "method": method, **({"params": params} if params else {})}
-
-
 def cancellation(request_id: int) -> Message:
-    return notification(CANCELLED, {"requestId": request_id, "reason": "no longer needed"})
+    params = {"requestId": request_id, "reason": "no longer needed"}
+    return {"jsonrpc": "2.0", "method": CANCELLED, "params": params}
 
 
 def answer_to(request: Message) -> Message:

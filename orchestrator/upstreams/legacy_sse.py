@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from typing import Any
 
 import aiohttp
 
@@ -13,17 +11,15 @@ from orchestrator.upstreams.entries import HttpServer
 from orchestrator.upstreams.faults import HttpRefused, NotJson, TransportFailed
 from orchestrator.upstreams.framing import Oversized
 from orchestrator.upstreams.http_client import JSON, Address, content_type, require_acceptance, require_plain
-from orchestrator.upstreams.jsonrpc import Params
 from orchestrator.upstreams.sse import EVENT_STREAM, MESSAGE, Event, EventParser
-from orchestrator.upstreams.transport import Alerts, Conversation, stop
+from orchestrator.upstreams.transport import Alerts, StreamTransport, stop
 
 
-class LegacySseTransport:
+class LegacySseTransport(StreamTransport):
     def __init__(self, entry: HttpServer, http: aiohttp.ClientSession, alerts: Alerts, max_result_bytes: int) -> None:
+        super().__init__(alerts, max_result_bytes)
         self._headers = dict(entry.headers)
         self._stream_address = Address(http, entry.url)
-        self._max_result_bytes = max_result_bytes
-        self._conversation = Conversation(self._send, alerts, max_result_bytes)
         self._message_address: Address | None = None
         self._reader: asyncio.Task[None] | None = None
 
@@ -33,21 +29,12 @@ class LegacySseTransport:
         self._reader = asyncio.create_task(self._read(ready))
         await ready
 
-    async def request(self, method: str, params: Params) -> Mapping[str, Any]:
-        return await self._conversation.request(method, params)
-
-    async def notify(self, method: str, params: Params) -> None:
-        await self._conversation.notify(method, params)
-
     def speak(self, protocol_version: str | None) -> None:
         if protocol_version is not None:
             self._headers[VERSION_HEADER] = protocol_version
 
-    def listen(self, *, announced: bool) -> None:
-        pass  # notifications come on the one stream anyway
-
     async def close(self) -> None:
-        await self._conversation.close()
+        await super().close()
         if self._reader is not None:
             await stop(self._reader)
 
@@ -75,19 +62,18 @@ class LegacySseTransport:
         except TransportFailed as error:
             failure = error
         if ready.done():
-            self._conversation.end(failure)
+            self._end(failure)
         else:
             ready.set_exception(failure)
 
     async def _take(self, event: Event | Oversized, ready: asyncio.Future[None]) -> None:
-        if isinstance(event, Oversized):
-            self._conversation.refuse_oversized(event)
-        elif event.kind == "endpoint":
+        """Learn from an event where to send messages, or take in the message that it carries."""
+        if isinstance(event, Event) and event.kind == "endpoint":
             self._message_address = self._stream_address.beside(event.data.decode("utf-8", "replace"))
             if not ready.done():
                 ready.set_result(None)
-        elif event.kind == MESSAGE:
+        elif isinstance(event, Oversized) or event.kind == MESSAGE:
             try:
-                await self._conversation.receive(event.data)
+                await self._receive(event if isinstance(event, Oversized) else event.data)
             except NotJson:
                 raise TransportFailed("its event stream carries something that is not JSON-RPC") from None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from orchestrator.domain.tools import Tool
@@ -18,22 +17,11 @@ _LARGEST_LISTING_BYTES = 16 * 1024 * 1024
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True, slots=True)
-class Listing:
-    tools: tuple[Tool, ...]
-    skipped: int = 0
-    reasons: tuple[str, ...] = ()  # of the first ones
-
-    @property
-    def problem(self) -> str | None:
-        return f"{self.skipped} of its tools are left out: {self.reasons[0]}" if self.skipped else None
-
-
 class _Malformed(Exception):
     pass
 
 
-class ListingReader:
+class Listing:
     """Takes a listing page by page and keeps of it what a server may reasonably have."""
 
     def __init__(self, server: str) -> None:
@@ -41,11 +29,16 @@ class ListingReader:
         self._tools: dict[str, Tool] = {}
         self._items = 0
         self._bytes = 0
-        self._skipped = 0
-        self._reasons: list[str] = []
+        self.skipped = 0
+        self.reasons: list[str] = []  # of the first ones that were skipped
 
-    def __len__(self) -> int:
-        return len(self._tools)
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        return tuple(self._tools.values())
+
+    @property
+    def problem(self) -> str | None:
+        return f"{self.skipped} of its tools are left out: {self.reasons[0]}" if self.skipped else None
 
     @property
     def full(self) -> bool:
@@ -61,14 +54,11 @@ class ListingReader:
                 self._bytes += _size(item)
                 tool = _tool(self._server, item)
             except _Malformed as reason:
-                self._skipped += 1
-                if len(self._reasons) < _MOST_REASONS:
-                    self._reasons.append(f"number {self._items} {reason}")
+                self.skipped += 1
+                if len(self.reasons) < _MOST_REASONS:
+                    self.reasons.append(f"number {self._items} {reason}")
             else:
                 self._tools.setdefault(tool.name, tool)
-
-    def result(self) -> Listing:
-        return Listing(tuple(self._tools.values()), self._skipped, tuple(self._reasons))
 
 
 def _size(item: Any) -> int:

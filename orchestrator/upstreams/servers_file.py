@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
@@ -93,11 +94,11 @@ def read_servers(file: Path, environment: Mapping[str, str]) -> tuple[ServerEntr
     return _Reading(file, text, environment).entries()
 
 
+@dataclass(frozen=True, slots=True)
 class _Reading:
-    def __init__(self, file: Path, text: str, environment: Mapping[str, str]) -> None:
-        self._file = file
-        self._text = text
-        self._environment = environment
+    _file: Path
+    _text: str
+    _environment: Mapping[str, str]
 
     def entries(self) -> tuple[ServerEntry, ...]:
         document = self._document()

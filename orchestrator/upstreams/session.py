@@ -14,8 +14,8 @@ from orchestrator import __version__
 from orchestrator.domain.upstream import CallResult
 from orchestrator.upstreams.endpoint import VERSION_IN_META
 from orchestrator.upstreams.faults import HttpRefused, NotJson, RpcError, SessionLost
-from orchestrator.upstreams.jsonrpc import INITIALIZE, METHOD_NOT_FOUND, Params
-from orchestrator.upstreams.listing import Listing, ListingReader
+from orchestrator.upstreams.jsonrpc import INITIALIZE, INITIALIZED, METHOD_NOT_FOUND, Params
+from orchestrator.upstreams.listing import Listing
 from orchestrator.upstreams.transport import Alerts, Transport
 
 _HANDSHAKE_VERSION = "2025-11-25"
@@ -64,7 +64,7 @@ class Session:
         version, capabilities = agreed.get("protocolVersion"), agreed.get("capabilities")
         self._transport.speak(version if isinstance(version, str) else None)
         with suppress(HttpRefused):  # a stateless server has no use for it
-            await self._transport.notify("notifications/initialized", {})
+            await self._transport.tell(INITIALIZED)
         tools = capabilities.get("tools") if isinstance(capabilities, dict) else None
         self._has_tools = not isinstance(capabilities, dict) or tools is not None
         self._transport.listen(announced=isinstance(tools, dict) and tools.get("listChanged") is True)
@@ -76,7 +76,7 @@ class Session:
 
     async def list_tools(self) -> Listing:
         """Read all pages of the listing, up to what a server may reasonably have."""
-        listing = ListingReader(self._server)
+        listing = Listing(self._server)
         cursor, seen = None, set[str]()
         try:
             for _ in range(_MAX_PAGES):
@@ -85,7 +85,7 @@ class Session:
                     raise NotJson
                 await asyncio.to_thread(listing.read, page["tools"])
                 if listing.full:
-                    log.warning("upstream.listing_cut", server=self._server, tools=len(listing))
+                    log.warning("upstream.listing_cut", server=self._server, tools=len(listing.tools))
                     break
                 cursor = page.get("nextCursor")
                 if not isinstance(cursor, str) or not cursor or cursor in seen:
@@ -96,7 +96,7 @@ class Session:
         except RpcError as error:
             if error.code != METHOD_NOT_FOUND or self._has_tools:
                 raise
-        return listing.result()
+        return listing
 
     async def call_tool(self, name: str, arguments: Mapping[str, Any]) -> CallResult:
         return await self._request("tools/call", {"name": name, "arguments": dict(arguments)})

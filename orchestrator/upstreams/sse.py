@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from orchestrator.upstreams.faults import ResultTooLarge
 from orchestrator.upstreams.framing import ENDS_BYTES, LineSplitter, Oversized
@@ -20,6 +20,16 @@ class Event:
     id: str = ""  # the last one that the stream has given, in this event or in an earlier one
 
 
+@dataclass(slots=True)
+class _Draft:
+    """What has arrived of an event."""
+
+    kind: str = MESSAGE
+    data: list[bytes] = field(default_factory=list)
+    data_bytes: int = 0
+    oversized: Oversized | None = None
+
+
 class EventParser:
     """Takes a stream in chunks of any size and keeps no more of an event than `max_bytes`."""
 
@@ -29,29 +39,23 @@ class EventParser:
         self._first_line = True
         self._after_carriage_return = False
         self._id = ""
-        self._begin_event()
-
-    def _begin_event(self) -> None:
-        self._kind = MESSAGE
-        self._data: list[bytes] = []
-        self._data_bytes = 0
-        self._oversized: Oversized | None = None
+        self._draft = _Draft()
 
     @property
     def overflowing(self) -> bool:
         """Whether the event that is arriving is already too large, though it has not ended."""
-        return self._oversized is not None or self._lines.overflowing
+        return self._draft.oversized is not None or self._lines.overflowing
 
     def feed(self, chunk: bytes) -> Iterator[Event | Oversized]:
         """Yield the events that this chunk ends; of one that is too large, only its two ends."""
         for line in self._lines.feed(self._with_one_line_ending(chunk)):
             if isinstance(line, Oversized):
-                self._oversized = Oversized(line.head.removeprefix(b"data:").lstrip(), line.tail)
+                self._draft.oversized = Oversized(line.head.removeprefix(b"data:").lstrip(), line.tail)
             elif line:
                 self._take_field(line.removeprefix(_BYTE_ORDER_MARK) if self._first_line else line)
             else:
-                event = self._oversized or Event(self._kind, b"\n".join(self._data), self._id)
-                self._begin_event()
+                draft, self._draft = self._draft, _Draft()
+                event = draft.oversized or Event(draft.kind, b"\n".join(draft.data), self._id)
                 # Servers that can resume a stream begin it with an event that has an id and empty data: no message.
                 if isinstance(event, Oversized) or event.data:
                     yield event
@@ -68,17 +72,17 @@ class EventParser:
 
     def _take_field(self, line: bytes) -> None:
         name, _, value = line.partition(b":")  # a comment has no name
-        value = value.removeprefix(b" ")
+        value, draft = value.removeprefix(b" "), self._draft
         match name:
             case b"data":
-                self._data.append(value)
-                self._data_bytes += len(value) + 1
-                if self._oversized is None and self._data_bytes > self._max_bytes + 1:
-                    self._oversized = Oversized(self._data[0][:ENDS_BYTES], value[-ENDS_BYTES:])
-                if self._oversized is not None:
-                    self._data.clear()
+                draft.data.append(value)
+                draft.data_bytes += len(value) + 1
+                if draft.oversized is None and draft.data_bytes > self._max_bytes + 1:
+                    draft.oversized = Oversized(draft.data[0][:ENDS_BYTES], value[-ENDS_BYTES:])
+                if draft.oversized is not None:
+                    draft.data.clear()
             case b"event":
-                self._kind = value.decode("utf-8", "replace") or MESSAGE
+                draft.kind = value.decode("utf-8", "replace") or MESSAGE
             case b"id" if b"\0" not in value:
                 self._id = value.decode("utf-8", "replace")
 

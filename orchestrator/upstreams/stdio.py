@@ -5,17 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
 
 import structlog
 
 from orchestrator.upstreams.entries import StdioServer
 from orchestrator.upstreams.faults import NotJson, TransportFailed
 from orchestrator.upstreams.framing import LineSplitter, Oversized
-from orchestrator.upstreams.jsonrpc import Params
-from orchestrator.upstreams.transport import Alerts, Conversation, stop
+from orchestrator.upstreams.transport import Alerts, StreamTransport, stop
 
 _CHUNK_BYTES = 64 * 1024
 _MAX_STDERR_LINE_BYTES = 2000
@@ -79,11 +76,10 @@ class _Process(asyncio.subprocess.SubprocessStreamProtocol):
         return f"its process ended with status {status}. Its stderr is in the log at level debug"
 
 
-class StdioTransport:
+class StdioTransport(StreamTransport):
     def __init__(self, entry: StdioServer, alerts: Alerts, max_result_bytes: int) -> None:
+        super().__init__(alerts, max_result_bytes)
         self._entry = entry
-        self._max_result_bytes = max_result_bytes
-        self._conversation = Conversation(self._send, alerts, max_result_bytes)
         self._log = structlog.get_logger().bind(server=entry.name)
         self._process: _Process | None = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -94,18 +90,6 @@ class StdioTransport:
         stderr = asyncio.create_task(self._drain_stderr(process))
         self._tasks = [reader, stderr, asyncio.create_task(self._watch(process, reader))]
 
-    async def request(self, method: str, params: Params) -> Mapping[str, Any]:
-        return await self._conversation.request(method, params)
-
-    async def notify(self, method: str, params: Params) -> None:
-        await self._conversation.notify(method, params)
-
-    def speak(self, protocol_version: str | None) -> None:
-        pass  # nothing but the messages themselves carries the version
-
-    def listen(self, *, announced: bool) -> None:
-        pass  # notifications come on stdout anyway
-
     async def close(self) -> None:
         """Close the process's stdin, then ask it to end, then kill it and all that it has started."""
         process = self._process
@@ -113,7 +97,7 @@ class StdioTransport:
             return
         try:
             await stop(*self._tasks)
-            await self._conversation.close()
+            await super().close()
             if process.stdin is not None:
                 process.stdin.close()
             if not await process.exits(_EXIT_GRACE_SECONDS):
@@ -140,7 +124,7 @@ class StdioTransport:
         # The one follows the other soon, and until then there may be answers left to read.
         await asyncio.wait({reader, exited}, timeout=_LAST_WORDS_SECONDS)
         exited.cancel()
-        self._conversation.end(TransportFailed(process.how_it_ended))
+        self._end(TransportFailed(process.how_it_ended))
 
     async def _read(self, process: _Process) -> None:
         """Take in each line of stdout; what is not a message is logged once, by its length only."""
@@ -148,15 +132,14 @@ class StdioTransport:
         lines, noise_was_logged = LineSplitter(self._max_result_bytes), False
         while chunk := await process.stdout.read(_CHUNK_BYTES):
             for line in lines.feed(chunk):
-                if isinstance(line, Oversized):
-                    self._conversation.refuse_oversized(line)
-                elif line.strip():
-                    try:
-                        await self._conversation.receive(line)
-                    except NotJson:
-                        if not noise_was_logged:
-                            self._log.warning("upstream.noise_on_stdout", first_line_bytes=len(line))
-                        noise_was_logged = True
+                if isinstance(line, bytes) and not line.strip():
+                    continue
+                try:
+                    await self._receive(line)
+                except NotJson:
+                    if isinstance(line, bytes) and not noise_was_logged:
+                        self._log.warning("upstream.noise_on_stdout", first_line_bytes=len(line))
+                    noise_was_logged = True
 
     async def _drain_stderr(self, process: _Process) -> None:
         assert process.stderr is not None  # noqa: S101  (narrows the type)

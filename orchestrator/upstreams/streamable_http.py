@@ -25,7 +25,6 @@ from orchestrator.upstreams.jsonrpc import (
     decode,
     is_reply,
     is_request,
-    notification,
     request,
     result_of,
 )
@@ -63,7 +62,7 @@ class StreamableHttpTransport:
         if self._listener is not None:
             await stop(self._listener)
         if self._endpoint.session_id is not None:
-            self._chores.start(self._endpoint.end_session())
+            self._chores.start(self._endpoint.end_session)
         await self._chores.finish()
 
     async def request(self, method: str, params: Params) -> Mapping[str, Any]:
@@ -79,13 +78,10 @@ class StreamableHttpTransport:
         except asyncio.CancelledError:
             # Without a session nobody could tell whose request is meant; there the closed connection says it.
             if self._endpoint.session_id is not None and method != INITIALIZE:
-                self._chores.start(self._tell(cancellation(request_id)))
+                self._chores.start(partial(self.tell, cancellation(request_id)))
             raise
 
-    async def notify(self, method: str, params: Params) -> None:
-        await self._tell(notification(method, params))
-
-    async def _tell(self, message: Message) -> None:
+    async def tell(self, message: Message) -> None:
         async with self._endpoint.post(message) as response:
             await require_acceptance(response)
 
@@ -125,7 +121,7 @@ class StreamableHttpTransport:
 
     def _heed(self, message: Message) -> None:
         if is_request(message):
-            self._chores.start_unless_many(partial(self._tell, answer_to(message)))
+            self._chores.start(partial(self.tell, answer_to(message)), unless_many=True)
         elif message.get("method") == LIST_CHANGED:
             self._alerts.relist()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,12 +25,9 @@ from orchestrator.upstreams.jsonrpc import (
     id_in,
     is_reply,
     is_request,
-    notification,
     request,
     result_of,
 )
-
-Send = Callable[[bytes], Coroutine[Any, Any, None]]
 
 _CHORE_SECONDS = 2.0
 _MOST_ANSWERS = 16
@@ -49,7 +47,8 @@ class Transport(Protocol):
     async def request(self, method: str, params: Params) -> Mapping[str, Any]:
         """Return the result; raise RpcError, ResultTooLarge or TransportFailed."""
 
-    async def notify(self, method: str, params: Params) -> None: ...
+    async def tell(self, message: Message) -> None:
+        """Send a message that has no reply."""
 
     def speak(self, protocol_version: str | None) -> None:
         """Take note of the version that both sides agreed on, if they had to."""
@@ -66,39 +65,40 @@ class Chores:
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def start(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(self._bounded(work))
+    def start(self, work: Callable[[], Coroutine[Any, Any, None]], *, unless_many: bool = False) -> None:
+        """Do it in the background. `unless_many` is for what a server asks, as it may ask without end."""
+        if unless_many and len(self._tasks) >= _MOST_ANSWERS:
+            return
+
+        async def work_briefly() -> None:
+            with suppress(TransportFailed, TimeoutError):
+                async with asyncio.timeout(_CHORE_SECONDS):
+                    await work()
+
+        task = asyncio.create_task(work_briefly())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-    def start_unless_many(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Do what a server asks for, but leave undone what is too much: it may ask without end."""
-        if len(self._tasks) < _MOST_ANSWERS:
-            self.start(work())
-
-    async def _bounded(self, work: Coroutine[Any, Any, None]) -> None:
-        with suppress(TransportFailed, TimeoutError):
-            async with asyncio.timeout(_CHORE_SECONDS):
-                await work
 
     async def finish(self) -> None:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def close(self) -> None:
+    async def cancel(self) -> None:
         await stop(*self._tasks)
 
 
-class Conversation:
-    """Requests in flight on a transport whose replies come on one stream, in any order."""
+class StreamTransport(ABC):
+    """A transport whose replies come on one stream, in any order, together with what the server says unasked."""
 
-    def __init__(self, send: Send, alerts: Alerts, max_result_bytes: int) -> None:
-        self._send = send
+    def __init__(self, alerts: Alerts, max_result_bytes: int) -> None:
         self._alerts = alerts
         self._max_result_bytes = max_result_bytes
         self._ids = itertools.count(1)
         self._waiting: dict[int, asyncio.Future[Message]] = {}
         self._chores = Chores()
         self._ended: TransportFailed | None = None
+
+    @abstractmethod
+    async def _send(self, message: bytes) -> None: ...
 
     async def request(self, method: str, params: Params) -> Mapping[str, Any]:
         """Send a request and wait for its result; when cancelled, let the server know."""
@@ -111,60 +111,64 @@ class Conversation:
             return result_of(await reply)
         except asyncio.CancelledError:
             if method != INITIALIZE:
-                self._chores.start(self._send(encode(cancellation(request_id))))
+                self._chores.start(partial(self.tell, cancellation(request_id)))
             raise
         finally:
             del self._waiting[request_id]
             if reply.done() and not reply.cancelled():
                 reply.exception()  # seen: the request may have ended before it was awaited
 
-    async def notify(self, method: str, params: Params) -> None:
-        await self._send(encode(notification(method, params)))
+    async def tell(self, message: Message) -> None:
+        await self._send(encode(message))
 
-    async def receive(self, raw: bytes) -> None:
+    def speak(self, protocol_version: str | None) -> None:  # noqa: B027  (a default)
+        pass  # nothing but the messages themselves carries the version
+
+    def listen(self, *, announced: bool) -> None:  # noqa: B027  (a default)
+        pass  # notifications come on the one stream anyway
+
+    async def _receive(self, raw: bytes | Oversized) -> None:
         """Take in what came on the stream; raise NotJson if it is neither JSON nor the reply to a request of ours."""
+        if isinstance(raw, Oversized):
+            # Its ends tell whose reply it was; if they do not, it may be anyone's.
+            oversized_id = id_in(raw.head, raw.tail)
+            for request_id, waiting in self._waiting.items():
+                if oversized_id in (request_id, None) and not waiting.done():
+                    waiting.set_exception(ResultTooLarge(self._max_result_bytes))
+            return
         try:
             messages = await decode(raw)
         except NotJson as failure:
-            waiting = self._waiting.get(id_in(raw[:ENDS_BYTES], raw[-ENDS_BYTES:]) or 0)
-            if waiting is None or waiting.done():
+            broken = self._waiting.get(id_in(raw[:ENDS_BYTES], raw[-ENDS_BYTES:]) or 0)
+            if broken is None or broken.done():
                 raise
-            waiting.set_exception(failure)
+            broken.set_exception(failure)
             return
         for message in messages:
             if is_reply(message):
-                request_id = message.get("id")
-                waiting = self._waiting.get(request_id) if isinstance(request_id, int) else None
-                if waiting is not None and not waiting.done():
-                    waiting.set_result(message)
+                reply_id = message.get("id")
+                replied = self._waiting.get(reply_id) if isinstance(reply_id, int) else None
+                if replied is not None and not replied.done():
+                    replied.set_result(message)
             elif is_request(message):
-                self._chores.start_unless_many(partial(self._send, encode(answer_to(message))))
+                self._chores.start(partial(self.tell, answer_to(message)), unless_many=True)
             elif message.get("method") == LIST_CHANGED:
                 self._alerts.relist()
 
-    def refuse_oversized(self, message: Oversized) -> None:
-        """Fail the request whose reply it was, as its ends tell; if they do not, fail all that wait."""
-        request_id = id_in(message.head, message.tail)
-        for waiting_id, waiting in self._waiting.items():
-            if request_id in (waiting_id, None) and not waiting.done():
-                waiting.set_exception(ResultTooLarge(self._max_result_bytes))
-
-    def end(self, failure: TransportFailed) -> None:
-        """Fail all that wait and whoever asks later, and say that the connection is lost."""
-        if self._ended is None:
-            self._fail_all(failure)
-            self._alerts.lost(failure)
-
-    async def close(self) -> None:
-        if self._ended is None:
-            self._fail_all(TransportFailed("we have disconnected from it"))
-        await self._chores.close()
-
-    def _fail_all(self, failure: TransportFailed) -> None:
+    def _end(self, failure: TransportFailed, *, alert: bool = True) -> None:
+        """Fail all that wait and whoever asks later; only the first cause counts."""
+        if self._ended is not None:
+            return
         self._ended = failure
         for waiting in self._waiting.values():
             if not waiting.done():
                 waiting.set_exception(failure)
+        if alert:
+            self._alerts.lost(failure)
+
+    async def close(self) -> None:
+        self._end(TransportFailed("we have disconnected from it"), alert=False)
+        await self._chores.cancel()
 
 
 async def stop(*tasks: asyncio.Task[None]) -> None:

@@ -220,14 +220,15 @@ class Upstream:
         self._listing_problem = listing.problem
         if listing.skipped:
             self._log.warning("upstream.tools_skipped", number=listing.skipped, first=listing.reasons)
-        if listing.tools == self.tools:
+        tools = listing.tools
+        if tools == self.tools:
             return
         # Each change costs warm sandboxes, so a server that changes all the time is heard less and less.
         restless = now - self._changed_at < _RESTLESS_SECONDS
         shortest = self._pacing.between_listings_seconds
         self._between_listings = min(2 * self._between_listings, _RESTLESS_SECONDS) if restless else shortest
         self._changed_at = now
-        self.tools = listing.tools
+        self.tools = tools
         self._log.info("upstream.tools_changed", tools=len(self.tools))
         self._on_change()
 

@@ -1,16 +1,16 @@
 import pytest
 
 from orchestrator.domain.tools import Tool
-from orchestrator.upstreams.listing import ListingReader
+from orchestrator.upstreams.listing import Listing
 
 SCHEMA = {"type": "object", "properties": {"path": {"type": "string"}}}
 GOOD = {"name": "good", "inputSchema": SCHEMA}
 
 
 def read_listing(server, items):
-    reader = ListingReader(server)
-    reader.read(items)
-    return reader.result()
+    listing = Listing(server)
+    listing.read(items)
+    return listing
 
 
 def test_a_tool_is_taken_as_its_author_described_it():
