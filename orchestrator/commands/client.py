@@ -72,6 +72,6 @@ class ApiClient:
         except aiohttp.ClientConnectorError as error:
             raise CallFailed(f"No daemon answers at {self._url}. Start it with 'make up'.") from error
         except (aiohttp.ClientError, TimeoutError) as error:
-            raise CallFailed(f"The connection to {self._url} broke ({error or 'no answer in time'}).") from error
+            raise CallFailed(f"The connection to {self._url} broke ({str(error) or 'no answer in time'}).") from error
         except ResultTooLarge as error:
             raise CallFailed(f"The daemon sent an event of more than {error.max_bytes} bytes. Print less.") from error

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from orchestrator.commands import bridge as bridge_module
 from orchestrator.commands.bridge import Bridge
 from tests.support.api import until
 from tests.support.upstream_server import serving
@@ -231,6 +232,65 @@ async def test_a_stream_that_breaks_off_is_an_error_not_silence():
         error = (await client.answer(1))["error"]
         await client.leave()
     assert "without a result" in error["message"]
+
+
+async def test_a_message_may_come_in_several_lines_of_data_and_in_any_chunks():
+    async def in_pieces(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await response.prepare(request)
+        text = b'\xef\xbb\xbf: hello\r\rid: 1\rdata:{"jsonrpc":"2.0","id":1,\rdata:"result":{"text":"\xc3\xa9"}}\r\r'
+        for byte in text:
+            await response.write(bytes([byte]))
+        return response
+
+    app = web.Application()
+    app.router.add_post("/mcp", in_pieces)
+    async with serving(app) as url:
+        client = Client(url)
+        client.say({"jsonrpc": "2.0", "id": 1, "method": "ping"})
+        assert (await client.answer(1))["result"] == {"text": "é"}
+        await client.leave()
+
+
+@pytest.mark.parametrize("content_type", ["text/event-stream", "application/json"])
+async def test_an_answer_that_is_too_large_is_an_error_and_not_kept(monkeypatch, content_type):
+    monkeypatch.setattr(bridge_module, "LARGEST_MESSAGE_BYTES", 1000)
+
+    async def large(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": content_type})
+        await response.prepare(request)
+        await response.write(b'data: {"jsonrpc":"2.0","id":1,"result":{"text":"' + b"x" * 2000)
+        return response
+
+    app = web.Application()
+    app.router.add_post("/mcp", large)
+    async with serving(app) as url:
+        client = Client(url)
+        client.say({"jsonrpc": "2.0", "id": 1, "method": "ping"})
+        assert "larger than 1000 bytes" in (await client.answer(1))["error"]["message"]
+        await client.leave()
+
+
+async def test_an_answer_that_is_not_mcp_is_an_error_with_its_status():
+    async def welcome(_: web.Request) -> web.Response:
+        return web.Response(text="<html>", status=502, content_type="text/html")
+
+    app = web.Application()
+    app.router.add_post("/mcp", welcome)
+    async with serving(app) as url:
+        client = Client(url)
+        client.say({"jsonrpc": "2.0", "id": 1, "method": "ping"})
+        assert "HTTP status 502" in (await client.answer(1))["error"]["message"]
+        await client.leave()
+
+
+async def test_a_message_of_an_odd_form_does_not_end_the_bridge():
+    async with connected() as (_, client):
+        client.say({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": [7]})
+        client.say(b'{"jsonrpc":"2.0","id":5,"method":"ping","params":{"n":1e999}}\n')
+        assert "JSON cannot represent" in (await client.answer(5))["error"]["message"]
+        client.say(INITIALIZE)
+        assert "result" in await client.answer(0)
 
 
 async def test_an_error_without_an_id_is_told_once():

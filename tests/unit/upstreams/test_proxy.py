@@ -93,7 +93,11 @@ async def test_a_server_that_wants_the_stateless_revision_gets_its_envelope_and_
     async with serving(proxy.app()) as url, running(http("db", f"{url}/db/mcp")) as upstreams:
         await until_connected(upstreams, "db")
         await upstreams.call("db", "echo", {}, 5)
-    assert seen[-1] == ("tools/call", "echo")
+        assert seen[-1] == ("tools/call", "echo")
+        proxy.tools["db"].append(tool("naïve"))
+        proxy.behaviours["naïve"] = modern_only
+        await upstreams.call("db", "naïve", {}, 5)
+    assert seen[-1] == ("tools/call", "=?base64?bmHDr3Zl?=")
 
 
 def error_response(message):
