@@ -41,7 +41,7 @@ class ServersFileInvalid(Exception):
 
 
 class _Unusable(Exception):
-    """Wrong with one server alone."""
+    """Something is wrong with one server; the others are used all the same."""
 
 
 class _ServerBody(BaseModel):
