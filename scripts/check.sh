@@ -38,7 +38,7 @@ check ruff check .
 check ruff format --check .
 check mypy --strict orchestrator
 check mypy --strict runner-image/runner
-check mypy --strict runner-image/servers
+check mypy --strict runner-image/client-library/python
 check mypy --strict scripts/settings_table.py
 check mypy --strict bench
 check mypy --strict scripts/image/pick_packages.py

@@ -63,7 +63,7 @@ stage_orchestrator() {
     stage orchestrator "$context/app/orchestrator"
     rm "$context"/app/orchestrator/{Dockerfile,constraints.txt}
     stage runner-image/seccomp.json "$context/app/runner-image/seccomp.json"
-    stage runner-image/servers "$context/app/runner-image/servers"
+    stage runner-image/client-library "$context/app/runner-image/client-library"
     stage "$SITE_PACKAGES" "$context/site-packages"
 }
 

@@ -12,6 +12,7 @@ from tests.support.engine import containers_of, engine_is_there
 from tests.support.installation import Installation
 
 STARTS_PROCESSES = (
+    "tests/unit/client_library/",
     "tests/unit/runner/",
     "tests/unit/wrappers/",
     "tests/unit/setup/",

@@ -8,16 +8,18 @@ from pathlib import Path
 from orchestrator.domain.access import Role
 from orchestrator.domain.execution import Language
 
-_SUFFIXES = {Language.PYTHON: ".py", Language.TYPESCRIPT: ".ts"}
-
 
 class ClientLibrary:
     version = None  # it changes with the daemon only
 
     def __init__(self, directory: Path) -> None:
         self._files = {
-            language: {f"servers/{file.name}": file.read_text() for file in sorted(directory.glob(f"*{suffix}"))}
-            for language, suffix in _SUFFIXES.items()
+            language: {
+                f"servers/{file.name}": file.read_text()
+                for file in sorted((directory / language).iterdir())
+                if file.is_file()
+            }
+            for language in Language
         }
 
     def files(self, role: Role, language: Language) -> Mapping[str, str]:

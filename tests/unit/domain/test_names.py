@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from orchestrator.domain.names import Names, server_identifier, tool_identifier
 from orchestrator.domain.tools import Tool
-from tests.unit.wrappers.workspace import CLIENT_LIBRARY
+from tests.unit.client_library.workspace import CLIENT_LIBRARY
 
 any_text = st.text(st.characters(exclude_categories=[]))
 
@@ -114,6 +114,6 @@ def test_tool_that_is_listed_twice_is_one_tool() -> None:
     assert names.collisions == ()
 
 
-@pytest.mark.parametrize("name", sorted({path.stem for path in CLIENT_LIBRARY.glob("*.[pt][ys]")}))
+@pytest.mark.parametrize("name", sorted({path.stem for path in CLIENT_LIBRARY.glob("*/*.[pt][ys]")}))
 def test_no_server_is_called_like_a_file_of_the_client_library(name: str) -> None:
     assert server_identifier(name) != name

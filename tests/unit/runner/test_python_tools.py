@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from tests.unit.client_library.gateway import Gateway, Request, running_gateway, text
+from tests.unit.client_library.test_typescript_client import READ
+from tests.unit.client_library.workspace import Workspace
 from tests.unit.runner.supervised import Ended, Supervised
-from tests.unit.wrappers.gateway import Gateway, Request, running_gateway, text
-from tests.unit.wrappers.test_typescript_client import READ
-from tests.unit.wrappers.workspace import Workspace
 
 IMPORT = """\
 import asyncio

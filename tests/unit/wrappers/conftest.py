@@ -1,18 +1,10 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.unit.wrappers.gateway import Gateway, running_gateway
-from tests.unit.wrappers.workspace import Workspace
-
-
-@pytest.fixture
-def gateway() -> Iterator[Gateway]:
-    with running_gateway() as gateway:
-        yield gateway
+from tests.unit.client_library.workspace import Workspace
 
 
 @pytest.fixture

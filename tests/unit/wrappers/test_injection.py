@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from orchestrator.domain.execution import Language
 from orchestrator.domain.tools import Tool
 from orchestrator.wrappers import example_call, generate, signature
-from tests.unit.wrappers.workspace import Workspace, node
+from tests.unit.client_library.workspace import Workspace, node
 
 FRAGMENTS = [
     "*/", "/*", "//", "*\\/", '"""', "'''", '"', "'", "`", "${x}", "\\", "\\u002a/", "\\x", "\n", "\r",

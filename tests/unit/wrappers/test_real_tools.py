@@ -9,7 +9,7 @@ import pytest
 from orchestrator.domain.execution import Language
 from orchestrator.domain.tools import Tool
 from orchestrator.wrappers import WrapperGenerator, example_call, generate, signature
-from tests.unit.wrappers.workspace import Workspace, recorded_tools
+from tests.unit.client_library.workspace import Workspace, recorded_tools
 
 FILES = {"real-mcp-tools.json": 527, "recorded-servers.json": 138}
 

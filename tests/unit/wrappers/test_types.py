@@ -10,7 +10,7 @@ import pytest
 from orchestrator.domain.tools import Tool
 from orchestrator.wrappers import Shape, generate, observe
 from orchestrator.wrappers.schema import read_schema
-from tests.unit.wrappers.workspace import Workspace
+from tests.unit.client_library.workspace import Workspace
 
 
 def sources(schema: Any, observed: Shape | None = None) -> tuple[str, str]:

@@ -14,11 +14,12 @@ from typing import Any
 
 import pytest
 
+from orchestrator.domain.execution import Language
 from orchestrator.domain.tools import Tool
 from orchestrator.wrappers import Shape, Wrappers, generate
 
 ROOT = Path(__file__).parents[3]
-CLIENT_LIBRARY = ROOT / "runner-image" / "servers"
+CLIENT_LIBRARY = ROOT / "runner-image" / "client-library"
 HOOKS = ROOT / "runner-image" / "runner" / "typescript" / "hooks.mjs"
 SHARED_DATA = ROOT.parent / "shared" / "data"
 
@@ -43,9 +44,13 @@ class Workspace:
     path: Path
 
     def add(self, wrappers: Wrappers) -> None:
-        shutil.copytree(
-            CLIENT_LIBRARY, self.path / "servers", dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__")
-        )
+        for language in Language:
+            shutil.copytree(
+                CLIENT_LIBRARY / language,
+                self.path / "servers",
+                dirs_exist_ok=True,
+                ignore=shutil.ignore_patterns("__pycache__"),
+            )
         for path, source in wrappers.files.items():
             target = self.path / path
             target.parent.mkdir(parents=True, exist_ok=True)

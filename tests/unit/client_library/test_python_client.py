@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from orchestrator.domain.tools import Tool
-from tests.unit.wrappers.gateway import GRANT, Gateway, Request, text
-from tests.unit.wrappers.test_typescript_client import CLOSED, READ
-from tests.unit.wrappers.workspace import Workspace
+from tests.unit.client_library.gateway import GRANT, Gateway, Request, text
+from tests.unit.client_library.test_typescript_client import CLOSED, READ
+from tests.unit.client_library.workspace import Workspace
 
 IMPORT = "import asyncio, json\nfrom servers.file_system import read_file\n"
 

@@ -7,13 +7,14 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[3] / "runner-image"))
+from tests.unit.client_library.workspace import CLIENT_LIBRARY
 
-from servers._http import Connections
+sys.path.insert(0, str(CLIENT_LIBRARY / "python"))
+
+from _http import Connections
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from orchestrator.domain.tools import Tool
-from tests.unit.wrappers.gateway import GRANT, Gateway, Request, text
-from tests.unit.wrappers.workspace import Workspace
+from tests.unit.client_library.gateway import GRANT, Gateway, Request, text
+from tests.unit.client_library.workspace import Workspace
 
 READ = Tool(
     "file-system",
