@@ -1,4 +1,4 @@
-"""The tools that this execution may call: `from servers.SERVER import TOOL`; see servers.discovery."""
+"""The tools that this execution may call: `from servers.SERVER import TOOL`; servers.discovery lists them."""
 
 from __future__ import annotations
 
@@ -12,4 +12,4 @@ def __getattr__(name: str) -> _ModuleType:
     try:
         return _import_module(f"{__name__}.{name}")
     except ModuleNotFoundError as error:
-        raise AttributeError(f"There is no server '{name}'; see servers.discovery.list_servers()") from error
+        raise AttributeError(f"There is no server '{name}'; servers.discovery.list_servers() lists them.") from error

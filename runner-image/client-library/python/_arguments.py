@@ -1,8 +1,7 @@
-"""Checks arguments before they are sent. Only what is certainly wrong is refused."""
+"""Checks arguments before they are sent, and rejects only what is certainly wrong."""
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -11,53 +10,42 @@ from typing import Any
 # A small subset of JSON Schema.
 Rule = Mapping[str, Any]
 
+_KINDS = {
+    "string": "a string",
+    "integer": "an integer",
+    "number": "a number",
+    "boolean": "a boolean",
+    "array": "a list",
+    "object": "a dict",
+    "null": "None",
+}
+
 
 def problems(rule: Rule, value: Any, path: str = "") -> list[str]:
-    if "anyOf" in rule:
-        fit = any(not problems(option, value, path) for option in rule["anyOf"])
-        return [] if fit else [_must_be(rule, value, path)]
-    if "enum" in rule:
-        return [] if _is_among(value, rule["enum"]) else [_must_be(rule, value, path)]
-    if "type" in rule and not _fits(rule["type"], value):
-        return [_must_be(rule, value, path)]
-    if isinstance(value, list | tuple):
-        return _item_problems(rule.get("items", {}), value, path)
-    return list(_object_problems(rule, value, path)) if "properties" in rule else []
-
-
-def _item_problems(rule: Rule, items: Iterable[Any], path: str) -> list[str]:
-    found = (problems(rule, item, f"{path}[{index}]") for index, item in enumerate(items))
-    return next(filter(None, found), [])
+    """Return a sentence for each thing that is wrong with the value."""
+    if not _fits(rule, value):
+        return [f"`{path}` must be {_expected(rule)}, not {_shown(value)}."]
+    if "items" in rule and isinstance(value, list | tuple):
+        found = (problems(rule["items"], item, f"{path}[{index}]") for index, item in enumerate(value))
+        return next(filter(None, found), [])
+    return list(_object_problems(rule, value, path)) if "properties" in rule and isinstance(value, dict) else []
 
 
 def _object_problems(rule: Rule, value: Mapping[str, Any], path: str) -> Iterator[str]:
+    inside = f"{path}." if path else ""
     for name in rule.get("required", ()):
         if name not in value:
-            yield f"'{_inside(path, name)}' is missing"
+            yield f"`{inside}{name}` is required."
     for name, item in value.items():
         if name in rule["properties"]:
-            yield from problems(rule["properties"][name], item, _inside(path, name))
-        else:
-            yield from _unknown_problems(rule, name, value, path)
-
-
-def _unknown_problems(rule: Rule, name: str, value: Mapping[str, Any], path: str) -> Iterator[str]:
-    if rule.get("additionalProperties") is True:
-        return
-    free = [candidate for candidate in rule["properties"] if candidate not in value]
-    meant = next((candidate for candidate in free if _is_typo(str(name), candidate)), None)
-    if meant is not None:
-        yield f"'{_inside(path, name)}' is not known, did you mean '{meant}'?"
-    elif rule.get("additionalProperties") is False:
-        yield f"'{_inside(path, name)}' is not known"
-
-
-def _inside(path: str, name: str) -> str:
-    return f"{path}.{name}" if path else name
-
-
-def _must_be(rule: Rule, value: Any, path: str) -> str:
-    return f"'{path}' must be {_expected(rule)}, not {_shown(value)}"
+            yield from problems(rule["properties"][name], item, f"{inside}{name}")
+        elif rule.get("additionalProperties") is not True:
+            free = (candidate for candidate in rule["properties"] if candidate not in value)
+            meant = next((candidate for candidate in free if _is_typo(str(name), candidate)), None)
+            if meant is not None:
+                yield f"`{inside}{name}` is unknown; did you mean `{meant}`?"
+            elif rule.get("additionalProperties") is False:
+                yield f"`{inside}{name}` is unknown."
 
 
 def _expected(rule: Rule) -> str:
@@ -65,7 +53,7 @@ def _expected(rule: Rule) -> str:
         return " or ".join(map(_expected, rule["anyOf"]))
     if "enum" in rule:
         return f"one of {', '.join(map(repr, rule['enum']))}"
-    return f"of type {rule.get('type')}"
+    return _KINDS[rule["type"]]
 
 
 def _shown(value: Any) -> str:
@@ -75,12 +63,21 @@ def _shown(value: Any) -> str:
     return f"{text[:60]}…" if len(text) > 60 else text
 
 
+def _fits(rule: Rule, value: Any) -> bool:
+    """Tell whether the value is one of the rule's kinds, whatever it holds."""
+    if "anyOf" in rule:
+        return any(not problems(option, value) for option in rule["anyOf"])
+    if "enum" in rule:
+        return _is_among(value, rule["enum"])
+    return "type" not in rule or _is_of_type(rule["type"], value)
+
+
 def _is_among(value: Any, constants: Iterable[Any]) -> bool:
     # For Python True is 1, for JSON it is not.
     return any(value == constant and isinstance(value, bool) == isinstance(constant, bool) for constant in constants)
 
 
-def _fits(kind: str, value: Any) -> bool:
+def _is_of_type(kind: str, value: Any) -> bool:
     if isinstance(value, bool):
         return kind == "boolean"
     match kind:
@@ -99,17 +96,13 @@ def _fits(kind: str, value: Any) -> bool:
 
 
 def without_absent(rule: Rule, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """None stands for an argument that is not given, unless the tool takes null."""
+    """Leave out each None, which stands for an argument that is not given, unless the tool takes null."""
     properties, required = rule.get("properties", {}), rule.get("required", ())
     return {
         name: value
         for name, value in arguments.items()
         if value is not None or name in required or not problems(properties.get(name, {}), None)
     }
-
-
-def as_json(arguments: Mapping[str, Any]) -> str:
-    return json.dumps(arguments, allow_nan=False)
 
 
 def _is_typo(name: str, candidate: str) -> bool:
@@ -119,7 +112,7 @@ def _is_typo(name: str, candidate: str) -> bool:
 
 
 def _distance(first: str, second: str) -> int:
-    """How many characters have to be inserted, removed, replaced or swapped with their neighbour."""
+    """Count the characters that have to be inserted, removed, replaced or swapped with their neighbour."""
     if abs(len(first) - len(second)) > 2:
         return 3
     before: list[int] = []

@@ -1,4 +1,4 @@
-"""Calls tools through the gateway, which is the only address that a sandbox reaches."""
+"""Calls tools through the gateway, the only address that a sandbox can reach."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ._arguments import Rule, as_json, problems, without_absent
+from ._arguments import Rule, problems, without_absent
 from ._http import Connections
 from .errors import InvalidArguments, ToolDenied, ToolError, ToolLimitExceeded, ToolUnavailable
 
@@ -24,6 +24,8 @@ _connections = Connections()
 
 
 class Tool:
+    """One tool of one server, as its wrapper describes it."""
+
     def __init__(self, *, server: str, name: str, signature: str, rule: Rule, aliases: Mapping[str, str]) -> None:
         self._about = {"server": server, "tool": name}
         self._signature = signature
@@ -31,23 +33,18 @@ class Tool:
         self._aliases = aliases
 
     def call(self, arguments: Any, named: Mapping[str, Any]) -> Any:
-        given = self._checked(arguments, named)
-        names = ", ".join(f"{json.dumps(key)}: {json.dumps(name)}" for key, name in self._about.items())
-        body = f'{{{names}, "arguments": {given}}}'
-        return now_or_pending(lambda: self._result(body))
-
-    def _checked(self, arguments: Any, named: Mapping[str, Any]) -> str:
-        arguments, named = _settled(arguments), _settled(named)
+        """Check the arguments, then call the tool: its result, or in async code an awaitable of it."""
         if arguments is not None and not isinstance(arguments, dict):
-            raise self._invalid("the arguments must be keywords or one dict")
+            raise self._invalid("The arguments must be keywords or one dict.")
         spelled = {self._aliases.get(name, name): value for name, value in named.items()}
         given = without_absent(self._rule, {**(arguments or {}), **spelled})
         if found := problems(self._rule, given):
-            raise self._invalid("; ".join(found))
+            raise self._invalid(" ".join(found))
         try:
-            return as_json(given)
+            body = json.dumps({**self._about, "arguments": given}, allow_nan=False)
         except (TypeError, ValueError, RecursionError) as error:
-            raise self._invalid(f"the arguments cannot be written as JSON: {error}") from None
+            raise self._invalid(f"The arguments cannot be written as JSON: {error}") from None
+        return result_or_awaitable(lambda: self._result(body))
 
     def _invalid(self, message: str) -> InvalidArguments:
         hint = f"Usage: {self._signature}"
@@ -55,57 +52,54 @@ class Tool:
 
     def _result(self, body: str) -> Any:
         result = ask("/call", body, **self._about)
+        contents = result.get("content")
+        contents = contents if isinstance(contents, list) else []
         if result.get("isError"):
-            raise ToolError(_error_message(result), **self._about)
-        return _unwrap(result)
+            texts = [each["text"] for each in contents if isinstance(each, dict) and each.get("type") == "text"]
+            raise ToolError("\n".join(texts) or "The tool failed without a message.", **self._about)
+        if result.get("structuredContent") is not None:
+            return result["structuredContent"]
+        values = [_value_of(content) for content in contents]
+        return values if len(values) > 1 else next(iter(values), None)
 
 
-def now_or_pending(call: Callable[[], Any]) -> Any:
-    if not _is_in_event_loop():
-        return call()
-    from ._pending import Pending
-
-    return Pending(call)
-
-
-def _is_in_event_loop() -> bool:
+def result_or_awaitable(call: Callable[[], Any]) -> Any:
+    """Return the call's result, or an awaitable of it if an event loop runs in this thread."""
+    # A program without asyncio does not wait for it to load.
     asyncio = sys.modules.get("asyncio")
-    return asyncio is not None and asyncio._get_running_loop() is not None
+    if asyncio is None or asyncio._get_running_loop() is None:
+        return call()
+    from ._pending import UnawaitedCall
 
-
-def _settled(value: Any) -> Any:
-    pending = sys.modules.get(f"{__package__}._pending")
-    try:
-        return pending.settled(value) if pending else value
-    except RecursionError:
-        return value  # it contains itself, which is told when it is written as JSON
+    return UnawaitedCall(call)
 
 
 def ask(path: str, body: str, server: str = "", tool: str = "") -> Any:
+    """Return the gateway's answer, or raise the ToolError that it stands for."""
     about = {"server": server, "tool": tool}
-    try:
-        status, reply = _exchange(path, body.encode())
-    except OSError as error:
-        message = f"The gateway cannot be reached: {error}"
-        raise ToolUnavailable(message, **about, code="tool_unavailable") from None
-    parsed = _parsed(reply)
-    if status == 200 and parsed is not None:
-        return parsed
-    raise _refusal(status, parsed, about)
-
-
-def _exchange(path: str, body: bytes) -> tuple[int, bytes]:
     gateway, grant = os.environ.get("CODE_EXECUTOR_GATEWAY"), os.environ.get("CODE_EXECUTOR_GRANT")
     if not gateway or not grant:
-        raise ConnectionError("there is none here.")
-    return _connections.post(gateway, path, grant, body)
-
-
-def _parsed(reply: bytes) -> Any:
+        message = "Tools can be called only where CODE_EXECUTOR_GATEWAY and CODE_EXECUTOR_GRANT are set."
+        raise ToolUnavailable(message, **about, code="tool_unavailable")
     try:
-        return json.loads(reply)
+        status, reply = _connections.post(gateway, path, grant, body.encode())
+    except OSError as error:
+        message = f"The gateway gave no usable answer: {error}"
+        raise ToolUnavailable(message, **about, code="tool_unavailable") from None
+    try:
+        answer = json.loads(reply)
     except ValueError:
-        return None
+        answer = None
+    if status == 200 and answer is not None:
+        return answer
+    raise _refusal(status, answer if isinstance(answer, dict) else {}, about)
+
+
+def _refusal(status: int, said: Mapping[str, Any], about: Mapping[str, str]) -> ToolError:
+    code = said.get("code", "")
+    kind = _ERRORS.get(code) or _error_for(status)
+    message = said.get("message") or f"The gateway answered with status {status} and no explanation."
+    return kind(message, **about, code=code or "tool_error", hint=said.get("hint"))
 
 
 def _error_for(status: int) -> type[ToolError]:
@@ -118,43 +112,15 @@ def _error_for(status: int) -> type[ToolError]:
     return ToolUnavailable if status >= 500 else ToolError
 
 
-def _refusal(status: int, parsed: Any, about: Mapping[str, str]) -> ToolError:
-    said = parsed if isinstance(parsed, dict) else {}
-    code = said.get("code", "")
-    kind = _ERRORS.get(code) or _error_for(status)
-    message = said.get("message") or f"The gateway answered with status {status} and no explanation."
-    return kind(message, **about, code=code or "tool_error", hint=said.get("hint"))
-
-
-def _contents(result: Mapping[str, Any]) -> list[Any]:
-    contents = result.get("content")
-    return contents if isinstance(contents, list) else []
-
-
-def _error_message(result: Mapping[str, Any]) -> str:
-    texts = [content["text"] for content in _contents(result) if content.get("type") == "text"]
-    return "\n".join(texts) or "The tool failed without a message."
-
-
-def _unwrap(result: Mapping[str, Any]) -> Any:
-    if result.get("structuredContent") is not None:
-        return result["structuredContent"]
-    unwrapped = [_unwrap_content(content) for content in _contents(result)]
-    return unwrapped if len(unwrapped) > 1 else next(iter(unwrapped), None)
-
-
-def _unwrap_content(content: Any) -> Any:
+def _value_of(content: Any) -> Any:
     if not isinstance(content, dict):
         return content
-    if content.get("type") == "text":
-        return _parsed_if_json(str(content.get("text", "")))
-    from .content import unwrap_content
+    if content.get("type") != "text":
+        from .content import unwrap_content
 
-    return unwrap_content(content)
-
-
-def _parsed_if_json(text: str) -> Any:
-    """Only objects and lists: the text "42" may well be meant as text."""
+        return unwrap_content(content)
+    text = str(content.get("text", ""))
+    # Only objects and lists are parsed: the text "42" may well be meant as text.
     if not text.lstrip().startswith(("{", "[")):
         return text
     try:

@@ -1,4 +1,4 @@
-"""Which servers and tools there are, by the names under which they are imported."""
+"""Finds servers and tools by the names under which they are imported."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import json
 from collections.abc import Generator, Mapping
 from typing import Any
 
-from ._client import ask, now_or_pending
+from ._client import ask, result_or_awaitable
 
 
 class _Names(list[str]):
-    """A list that may be awaited, as everything else may."""
+    """A list that may also be awaited, so that async code can await every function of discovery alike."""
 
     def __await__(self) -> Generator[None, None, list[str]]:
         yield from ()
@@ -18,6 +18,8 @@ class _Names(list[str]):
 
 
 class Directory:
+    """The servers and tools that this execution may call, as identifiers with their own names."""
+
     def __init__(self, entries: Mapping[str, Mapping[str, Any]]) -> None:
         self._entries = entries
 
@@ -37,24 +39,25 @@ class Directory:
         if "server" in given:
             given["server"] = self._server_name(given["server"])
         body = json.dumps({"query": query, **given})
-        found: list[dict[str, Any]] = now_or_pending(lambda: _tools_of(ask("/search", body)))
+
+        def tools() -> Any:
+            found = ask("/search", body)
+            return found if isinstance(found, list) else found.get("tools", [])
+
+        found: list[dict[str, Any]] = result_or_awaitable(tools)
         return found
 
     def info(self, server: str, tool: str) -> dict[str, Any]:
         tools = self._entry(server).get("tools", {})
         about = {"server": self._server_name(server), "tool": tools.get(tool, tool)}
-        found: dict[str, Any] = now_or_pending(lambda: ask("/info", json.dumps(about), **about))
+        found: dict[str, Any] = result_or_awaitable(lambda: ask("/info", json.dumps(about), **about))
         return found
 
     def _entry(self, server: str) -> Mapping[str, Any]:
-        """By its identifier or by its name outside; empty if there is none."""
+        """Find a server by its identifier or by its own name; return an empty entry if there is none."""
         by_name = {entry["name"]: entry for entry in self._entries.values()}
         return self._entries.get(server) or by_name.get(server) or {}
 
     def _server_name(self, server: str) -> str:
-        # One that is not known is left to the gateway, which says why.
+        # The gateway gets an unknown name as it is, and says what is wrong with it.
         return str(self._entry(server).get("name", server))
-
-
-def _tools_of(found: Any) -> Any:
-    return found if isinstance(found, list) else found.get("tools", [])

@@ -1,4 +1,4 @@
-"""Just enough HTTP to ask the gateway: http.client would load e-mail and TLS first, which takes longer than a call."""
+"""Speaks just enough HTTP for the gateway: http.client would load e-mail and TLS, which takes longer than a call."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _READ_BYTES = 256 * 1024
 
 
 class Connection:
-    """Kept open between requests; used by one thread at a time."""
+    """A connection that stays open between requests and serves one thread at a time."""
 
     def __init__(self, gateway: str) -> None:
         host, _, port = gateway.removeprefix("http://").rstrip("/").rpartition(":")
@@ -22,7 +22,7 @@ class Connection:
 
     @property
     def alive(self) -> bool:
-        """Found out beforehand, because a request that was sent cannot be sent again: it may have been carried out."""
+        """Tell beforehand, because a request that was sent cannot be sent again: it may have been carried out."""
         try:
             self._socket.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
         except BlockingIOError:
@@ -46,12 +46,12 @@ class Connection:
         received = bytearray(self._receive())
         while (end := received.find(b"\r\n\r\n")) < 0:
             if len(received) > _MAX_HEAD_BYTES:
-                raise ConnectionError("the answer's head is too long")
+                raise ConnectionError(f"its headers are longer than {_MAX_HEAD_BYTES} bytes")
             received += self._receive()
         status, headers = _parsed(bytes(received[:end]))
         self.reusable = headers.get("connection", "").lower() != "close"
         if not headers.get("content-length", "").isdecimal():
-            raise ConnectionError("the answer has no length")
+            raise ConnectionError("its answer has no Content-Length")
         body, size = received[end + 4 :], int(headers["content-length"])
         while len(body) < size:
             body += self._receive()
@@ -60,7 +60,7 @@ class Connection:
     def _receive(self) -> bytes:
         received = self._socket.recv(_READ_BYTES)
         if not received:
-            raise ConnectionError("it closed the connection before it had answered")
+            raise ConnectionError("it closed the connection before the answer was complete")
         return received
 
 
@@ -68,13 +68,13 @@ def _parsed(head: bytes) -> tuple[int, dict[str, str]]:
     first, *lines = head.decode("latin-1").split("\r\n")
     version, _, rest = first.partition(" ")
     if not version.startswith("HTTP/1.") or not rest[:3].isdecimal():
-        raise ConnectionError(f"the answer is not HTTP: {first[:60]!r}")
+        raise ConnectionError(f"its answer is not HTTP: {first[:60]!r}")
     fields = (line.partition(":") for line in lines)
     return int(rest[:3]), {name.strip().lower(): value.strip() for name, _, value in fields}
 
 
 class Connections:
-    """Those that wait for their next request."""
+    """Keeps the connections that wait for their next request."""
 
     def __init__(self) -> None:
         self._idle: list[Connection] = []

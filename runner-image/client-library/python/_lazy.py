@@ -1,4 +1,4 @@
-"""A package of tools whose modules are loaded when they are used: a program that needs one does not wait for fifty."""
+"""Loads the tools of a server when they are used: a program that needs one does not wait for fifty."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import Any
 
 
 class _Tools(ModuleType):
+    """The package of a server, with one module and one function for each tool."""
+
     __all__: list[str]
 
     def __getattr__(self, name: str) -> Any:

@@ -1,15 +1,13 @@
-"""Lets one function serve programs that await and programs that do not."""
+"""Carries out calls in the background, for async code to await."""
 
 from __future__ import annotations
 
+import asyncio
 import atexit
-import json
-import operator
 import os
 import sys
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Coroutine, Generator
 from concurrent.futures import Future
-from copy import copy
 from queue import SimpleQueue
 from threading import Semaphore, Thread
 from traceback import FrameSummary, StackSummary, TracebackException
@@ -19,14 +17,14 @@ _Call = Callable[[], Any]
 # File, line and function: a frame would keep the variables of the program.
 _Place = tuple[str, int, str]
 
-# More at once wait here, not in the gateway.
+# More calls than these wait here, not in the gateway.
 _MAX_THREADS = 64
 _LIBRARY = f"{os.path.dirname(__file__)}/"
 _ADVICE = "The call was not awaited, so nothing could catch its failure: in async code, await each call."
 
 
-class _Threads:
-    """Daemons, so that a call on which the program gave up does not keep the program from ending."""
+class _Workers:
+    """Carry out calls in daemon threads, so that a call which the program gave up does not keep it from ending."""
 
     def __init__(self) -> None:
         self._calls: SimpleQueue[tuple[Future[Any], _Call]] = SimpleQueue()
@@ -57,22 +55,65 @@ def _carry_out(future: Future[Any], call: _Call) -> None:
         del future  # otherwise it would live as long as the trace of its own error, which holds this frame
 
 
-_threads = _Threads()
-# Of calls whose values nobody has wanted yet, with their places in the program; they end before it does.
-_unused: dict[Future[Any], _Place] = {}
-# The program exits with it if all else went well: 1 once a failure was told that the program cannot have seen.
+_workers = _Workers()
+# The calls that nobody has awaited yet, with their places in the program; they end before the program does.
+_unawaited: dict[Future[Any], _Place] = {}
+# The runner ends a program with this status if all else went well: 1 after a failure that nothing could catch.
 exit_status = 0
 
 
 def _start_anew() -> None:
-    global _threads, exit_status  # noqa: PLW0603
-    _threads = _Threads()
-    _unused.clear()
+    global _workers, exit_status  # noqa: PLW0603
+    _workers = _Workers()
+    _unawaited.clear()
     exit_status = 0
 
 
 # A forked child has none of its parent's threads, so nothing would ever come of the calls that they carry out.
 os.register_at_fork(after_in_child=_start_anew)
+
+
+class UnawaitedCall(Coroutine[Any, Any, Any]):
+    """A call that has begun and is to be awaited.
+
+    Python names the class when a program forgets that: "'UnawaitedCall' object is not subscriptable". It is a coroutine
+    so that asyncio.create_task and task groups accept it.
+    """
+
+    __slots__ = ("__weakref__", "_future", "_steps")
+
+    def __init__(self, call: _Call) -> None:
+        self._future = _workers.submit(call)
+        self._steps = _outcome_of(self._future)
+        _unawaited[self._future] = _place_in_program()
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        _unawaited.pop(self._future, None)
+        return _outcome_of(self._future)
+
+    def send(self, value: Any) -> Any:
+        _unawaited.pop(self._future, None)
+        return self._steps.send(value)
+
+    def throw(self, *error: Any) -> Any:
+        self.close()
+        return self._steps.throw(*error)
+
+    def close(self) -> None:
+        """Give the call up; a request that was sent already is still carried out."""
+        _unawaited.pop(self._future, None)
+        self._future.cancel()
+
+    def __repr__(self) -> str:
+        return "<UnawaitedCall: await it to get its result>"
+
+    def __del__(self) -> None:
+        """Wait for a call that nobody can await any more, so that plain statements are carried out in their order."""
+        _finish(self._future)
+
+
+def _outcome_of(future: Future[Any]) -> Generator[Any, Any, Any]:
+    return (yield from asyncio.wrap_future(future))
 
 
 def _place_in_program() -> _Place:
@@ -83,13 +124,11 @@ def _place_in_program() -> _Place:
 
 
 def _finish(future: Future[Any]) -> None:
-    place = _unused.pop(future, None)
-    if place is not None and (error := future.exception()) is not None:
-        _tell(error, place)
-
-
-def _tell(error: BaseException, place: _Place) -> None:
+    """Wait for a call that nobody awaited, and show its failure."""
     global exit_status  # noqa: PLW0603
+    place = _unawaited.pop(future, None)
+    if place is None or (error := future.exception()) is None:
+        return
     exit_status = 1
     error.add_note(_ADVICE)
     trace = TracebackException(type(error), error, None)
@@ -98,107 +137,9 @@ def _tell(error: BaseException, place: _Place) -> None:
 
 
 def _finish_all() -> None:
-    for future in tuple(_unused):
+    for future in tuple(_unawaited):
         _finish(future)
 
 
 # Later is too late: the interpreter that takes itself apart lets no thread of ours go on.
 atexit.register(_finish_all)
-
-
-class Pending:
-    """A call that has begun. Await it, or use it like its value, which waits for it.
-
-    It is also a coroutine, so that asyncio makes a task of it wherever it would of one.
-    """
-
-    __slots__ = ("__weakref__", "_future", "_steps")
-
-    def __init__(self, call: _Call) -> None:
-        self._steps: Generator[Any, None, Any] | None = None
-        self._future = _threads.submit(call)
-        _unused[self._future] = _place_in_program()
-
-    def result(self) -> Any:
-        self.close()
-        return self._future.result()
-
-    def __await__(self) -> Generator[Any, None, Any]:
-        import asyncio
-
-        self.close()
-        return asyncio.wrap_future(self._future).__await__()
-
-    def send(self, value: Any) -> Any:
-        self._steps = self._steps or self.__await__()
-        return self._steps.send(value)
-
-    def throw(self, *error: Any) -> Any:
-        self._steps = self._steps or self.__await__()
-        return self._steps.throw(*error)
-
-    def close(self) -> None:
-        """The end of the call is its user's concern now."""
-        _unused.pop(self._future, None)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.result(), name)
-
-    def __repr__(self) -> str:
-        """Does not raise: asyncio looks at results in this way too, and nobody would see the failure."""
-        error = self._future.exception()
-        return repr(self.result()) if error is None else repr(error)
-
-    # Tasks are kept in sets before they have a result.
-    __hash__ = object.__hash__
-
-    def __del__(self) -> None:
-        """Nobody wants the value: as a plain statement, the call has to end before the next one begins."""
-        _finish(self._future)
-
-
-def settled(value: Any) -> Any:
-    """The value with the results of the calls in it."""
-    if isinstance(value, Pending):
-        return value.result()
-    if isinstance(value, dict):
-        return {key: settled(item) for key, item in value.items()}
-    return [settled(item) for item in value] if isinstance(value, list | tuple) else value
-
-
-def _forward(use: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda self, *others: use(self.result(), *others)
-
-
-def _reflected(use: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda self, other: use(other, self.result())
-
-
-def _behave_like_the_value() -> None:
-    for use in (len, iter, str, bool, int, float, complex, bytes, format, reversed, abs, round):
-        setattr(Pending, f"__{use.__name__}__", _forward(use))
-    for name in "getitem setitem delitem contains eq ne lt le gt ge index neg pos invert".split():  # noqa: SIM905
-        setattr(Pending, f"__{name}__", _forward(getattr(operator, name)))
-    for name in "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift".split():  # noqa: SIM905
-        use = getattr(operator, f"__{name}__")
-        setattr(Pending, f"__{name}__", _forward(use))
-        setattr(Pending, f"__r{name}__", _reflected(use))
-
-
-def _be_written_as_json() -> None:
-    write = json.JSONEncoder.iterencode
-
-    def settle_and_write(encoder: Any, value: Any, _one_shot: bool = False) -> Iterator[str]:
-        def default(each: Any) -> Any:
-            return each.result() if isinstance(each, Pending) else encoder.default(each)
-
-        # The program's own default comes second: `default=str`, for example, would take every object.
-        settling = copy(encoder)
-        settling.default = default
-        return write(settling, value, _one_shot)
-
-    json.JSONEncoder.iterencode = settle_and_write  # type: ignore[assignment, method-assign]
-
-
-_behave_like_the_value()
-_be_written_as_json()

@@ -1,4 +1,4 @@
-"""What a tool returns besides JSON and text."""
+"""The values for what a tool returns besides JSON and text."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Audio:
 
 @dataclass(frozen=True)
 class Resource:
-    """Has text or data."""
+    """An embedded resource, which has either text or data."""
 
     uri: str
     mime_type: str | None = None
@@ -41,22 +41,16 @@ class ResourceLink:
 
 
 def unwrap_content(content: Mapping[str, Any]) -> Any:
-    kind = content.get("type")
+    """Turn a content of the protocol into a value; one of an unknown type stays as it is."""
+    kind, resource = content.get("type"), content.get("resource")
     if kind == "image":
         return Image(content.get("mimeType", ""), b64decode(content.get("data", "")))
     if kind == "audio":
         return Audio(content.get("mimeType", ""), b64decode(content.get("data", "")))
     if kind == "resource_link":
-        return _link(content)
-    resource = content.get("resource")
-    return _resource(resource) if kind == "resource" and isinstance(resource, dict) else content
-
-
-def _resource(resource: Mapping[str, Any]) -> Resource:
-    data = b64decode(resource["blob"]) if "blob" in resource else None
-    return Resource(resource.get("uri", ""), resource.get("mimeType"), resource.get("text"), data)
-
-
-def _link(content: Mapping[str, Any]) -> ResourceLink:
-    about = (content.get(key) for key in ("mimeType", "title", "description", "size"))
-    return ResourceLink(content.get("uri", ""), content.get("name", ""), *about)
+        about = (content.get(key) for key in ("mimeType", "title", "description", "size"))
+        return ResourceLink(content.get("uri", ""), content.get("name", ""), *about)
+    if kind == "resource" and isinstance(resource, dict):
+        data = b64decode(resource["blob"]) if "blob" in resource else None
+        return Resource(resource.get("uri", ""), resource.get("mimeType"), resource.get("text"), data)
+    return content

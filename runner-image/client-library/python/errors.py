@@ -1,9 +1,11 @@
-"""What can go wrong with a call of a tool."""
+"""The exceptions that a call of a tool raises."""
 
 from __future__ import annotations
 
 
 class ToolError(Exception):
+    """The tool failed; the message is the server's own."""
+
     def __init__(
         self, message: str, *, server: str = "", tool: str = "", code: str = "tool_error", hint: str | None = None
     ) -> None:

@@ -140,22 +140,22 @@ def test_gateway_that_is_not_there_is_an_unavailable_tool(workspace: Workspace, 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("", "'path' is missing"),
-        ("'x'", "the arguments must be keywords or one dict"),
-        ("path=1", "'path' must be of type string, not 1"),
-        ("path=None", "'path' must be of type string, not None"),
-        ("path='x', head=1.5", "'head' must be of type integer, not 1.5"),
-        ("path='x', head=True", "'head' must be of type integer, not True"),
-        ("path='x', mode='texd'", "'mode' must be one of 'text', 'binary', not 'texd'"),
-        ("path='x', Head=1", "'Head' is not known, did you mean 'head'?"),
-        ("path='x', haed=1", "'haed' is not known, did you mean 'head'?"),
-        ("path='x', edits=[{'line': 1}, {}]", "'edits[1].line' is missing"),
-        ("path='x', when=1", "'when' must be of type string or of type null, not 1"),
+        ("", "`path` is required."),
+        ("'x'", "The arguments must be keywords or one dict."),
+        ("path=1", "`path` must be a string, not 1."),
+        ("path=None", "`path` must be a string, not None."),
+        ("path='x', head=1.5", "`head` must be an integer, not 1.5."),
+        ("path='x', head=True", "`head` must be an integer, not True."),
+        ("path='x', mode='texd'", "`mode` must be one of 'text', 'binary', not 'texd'."),
+        ("path='x', Head=1", "`Head` is unknown; did you mean `head`?"),
+        ("path='x', haed=1", "`haed` is unknown; did you mean `head`?"),
+        ("path='x', edits=[{'line': 1}, {}]", "`edits[1].line` is required."),
+        ("path='x', when=1", "`when` must be a string or None, not 1."),
         (
             "path='x', extra={1, 2}",
-            "the arguments cannot be written as JSON: Object of type set is not JSON serializable",
+            "The arguments cannot be written as JSON: Object of type set is not JSON serializable",
         ),
-        ("path='x', extra=float('nan')", "the arguments cannot be written as JSON: Out of range float values"),
+        ("path='x', extra=float('nan')", "The arguments cannot be written as JSON: Out of range float values"),
     ],
 )
 def test_wrong_arguments_are_not_sent(arguments: str, message: str, workspace: Workspace, gateway: Gateway) -> None:
@@ -265,96 +265,153 @@ def test_await_gather_and_tasks_run_concurrently(workspace: Workspace, gateway: 
     assert run_in_event_loop(workspace, gateway, body) == ",".join(map(str, range(50))) + "\n"
 
 
-def test_plain_style_works_inside_an_event_loop(workspace: Workspace, gateway: Gateway) -> None:
-    gateway.answer = lambda request: text(json.dumps({"n": 2, "list": [1, 2]}))
-    body = """
-        value = read_file(path="x")
-        assert value["n"] == 2 and value["n"] + 1 == 3 and "list" in value and len(value) == 2 and value
-        assert value == {"n": 2, "list": [1, 2]} and {"n": 2, "list": [1, 2]} == value
-        assert sorted(value) == ["list", "n"] and value.get("n") == 2 and value | {"m": 1} == {"m": 1} | value
-        assert [*value.items()][0] == ("n", 2) and f"{value}" == str(value) == repr(value)
-        assert json.dumps({"it": value}) == json.dumps({"it": value.result()})
-        print(read_file(path="x")["list"])
-    """
-    assert run_in_event_loop(workspace, gateway, body) == "[1, 2]\n"
-
-
 @pytest.mark.parametrize(
-    "encoder",
+    "use",
     [
-        "",
-        "default=str",
-        "default=str, indent=1",
-        "cls=Hasty",
-        "cls=Hasty, sort_keys=True",
+        "[await call for call in asyncio.as_completed([read_file(path='x')])]",
+        "[await asyncio.wait_for(read_file(path='x'), 30)]",
+        "[await asyncio.shield(read_file(path='x'))]",
+        "[await asyncio.to_thread(read_file, path='x')]",
+        "[await asyncio.create_task(coroutine()) for coroutine in [lambda: read_file(path='x')]]",
     ],
 )
-def test_result_is_written_as_json_whatever_the_encoder(encoder: str, workspace: Workspace, gateway: Gateway) -> None:
-    gateway.answers(text('{"n": [2]}'))
+def test_call_works_with_each_way_to_await(use: str, workspace: Workspace, gateway: Gateway) -> None:
+    assert run_in_event_loop(workspace, gateway, f"print({use})") == "['ok']\n"
+
+
+def test_task_group_takes_calls(workspace: Workspace, gateway: Gateway) -> None:
     program = f"""{IMPORT}
-import io
-class Hasty(json.JSONEncoder):
-    def default(self, value):
-        return str(value)
+async def read(path):
+    return await read_file(path=path)
 
 async def main():
-    file = io.StringIO()
-    json.dump([read_file(path="x")], file, {encoder})
-    text = json.dumps([read_file(path="x")], {encoder})
-    assert file.getvalue() == text
-    print(json.loads(text))
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(read_file(path="x")), group.create_task(read("y"))]
+    print([task.result() for task in tasks])
 
 asyncio.run(main())
 """
-    assert run(workspace, gateway, program) == "[{'n': [2]}]\n"
+    assert run(workspace, gateway, program) == "['ok', 'ok']\n"
 
 
-def test_encoder_that_was_made_before_the_first_call_writes_results_too(workspace: Workspace, gateway: Gateway) -> None:
+def test_call_begins_before_it_is_awaited_and_may_be_awaited_again(workspace: Workspace, gateway: Gateway) -> None:
     body = """
-        encoder = json.JSONEncoder(default=lambda value: f"a {type(value).__name__}")
-        print(encoder.encode([read_file(path="x"), {1}]))
+        first, second = read_file(path="1"), read_file(path="2")
+        print(await second, await first, await first)
     """
-    assert run_in_event_loop(workspace, gateway, body) == '["ok", "a set"]\n'
+    together = threading.Barrier(2, timeout=30)
+
+    def answer_when_both_are_there(request: Request) -> Any:
+        together.wait()
+        return text(request.body["arguments"]["path"])
+
+    gateway.answer = answer_when_both_are_there
+    assert run_in_event_loop(workspace, gateway, body) == "2 1 1\n"
 
 
-def test_result_can_be_an_argument_without_await(workspace: Workspace, gateway: Gateway) -> None:
-    gateway.answers(text("from the first"), text("done"))
-    body = "print(await read_file(path=read_file(path='x')))"
-    assert run_in_event_loop(workspace, gateway, body) == "done\n"
-    assert gateway.arguments == [{"path": "x"}, {"path": "from the first"}]
+def test_threads_without_an_event_loop_get_results(workspace: Workspace, gateway: Gateway) -> None:
+    program = f"""{IMPORT}
+from concurrent.futures import ThreadPoolExecutor
+with ThreadPoolExecutor(8) as pool:
+    print(set(pool.map(lambda n: read_file(path=str(n)), range(40))))
+
+async def main():
+    print(await asyncio.get_running_loop().run_in_executor(None, lambda: read_file(path="x")))
+
+asyncio.run(main())
+"""
+    assert run(workspace, gateway, program) == "{'ok'}\nok\n"
+    assert len(gateway.requests) == 41
 
 
 @pytest.mark.parametrize(
-    ("arguments", "sent"),
+    ("use", "complaint"),
     [
-        ("path='y', edits=[first]", {"path": "y", "edits": [{"path": "z", "line": 7}]}),
-        (
-            "path='y', extra={'deep': ({'er': first},)}",
-            {"path": "y", "extra": {"deep": [{"er": {"path": "z", "line": 7}}]}},
-        ),
-        ("first", {"path": "z", "line": 7}),
+        ("rows[0]", "'UnawaitedCall' object is not subscriptable"),
+        ("len(rows)", "object of type 'UnawaitedCall' has no len()"),
+        ("list(rows)", "'UnawaitedCall' object is not iterable"),
+        ("'n' in rows", "argument of type 'UnawaitedCall' is not iterable"),
+        ("rows + 1", "unsupported operand type(s) for +: 'UnawaitedCall' and 'int'"),
+        ("rows.get('n')", "'UnawaitedCall' object has no attribute 'get'"),
+        ("rows.result()", "'UnawaitedCall' object has no attribute 'result'"),
+        ("json.dumps({'rows': rows})", "Object of type UnawaitedCall is not JSON serializable"),
     ],
 )
-def test_result_can_be_within_the_arguments_without_await(
-    arguments: str, sent: Any, workspace: Workspace, gateway: Gateway
+def test_call_that_is_used_as_a_value_names_the_mistake(
+    use: str, complaint: str, workspace: Workspace, gateway: Gateway
 ) -> None:
-    gateway.answers(text('{"path": "z", "line": 7}'))
-    run_in_event_loop(workspace, gateway, f"first = read_file(path='x')\nawait read_file({arguments})")
-    assert gateway.arguments == [{"path": "x"}, sent]
+    gateway.answers(text('{"n": [2]}'))
+    program = f"""{IMPORT}
+async def main():
+    rows = read_file(path="x")
+    try:
+        {use}
+    except (AttributeError, TypeError) as error:
+        print(error)
+    print(rows, await rows)
+
+asyncio.run(main())
+"""
+    assert run(workspace, gateway, program).splitlines() == [
+        complaint,
+        "<UnawaitedCall: await it to get its result> {'n': [2]}",
+    ]
 
 
-def test_arguments_that_contain_themselves_are_refused_inside_an_event_loop_too(
-    workspace: Workspace, gateway: Gateway
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("path=first", "`path` must be a string, not <UnawaitedCall: await it to get its result>."),
+        ("path='y', edits=[first]", "`edits[0]` must be a dict, not <UnawaitedCall: await it to get its result>."),
+        (
+            "path='y', extra={'deep': first}",
+            "The arguments cannot be written as JSON: Object of type UnawaitedCall is not JSON serializable",
+        ),
+        ("first", "The arguments must be keywords or one dict."),
+    ],
+)
+def test_call_that_was_not_awaited_is_no_argument(
+    arguments: str, message: str, workspace: Workspace, gateway: Gateway
 ) -> None:
+    program = f"""{IMPORT}
+from servers.errors import InvalidArguments
+async def main():
+    first = read_file(path="x")
+    try:
+        await read_file({arguments})
+    except InvalidArguments as error:
+        print(str(error).splitlines()[0])
+
+asyncio.run(main())
+"""
+    assert run(workspace, gateway, program) == f"file-system/read.file: {message}\n"
+    assert gateway.arguments == [{"path": "x"}]
+
+
+def test_the_program_keeps_its_own_json_encoder(workspace: Workspace, gateway: Gateway) -> None:
     body = """
-        from servers.errors import InvalidArguments
-        endless = [await read_file(path="x")]
-        endless.append(endless)
-        try: read_file(path="x", extra=endless)
-        except InvalidArguments as error: print(str(error).splitlines()[0])
+        before = vars(json.JSONEncoder).copy()
+        await read_file(path="x")
+        print(vars(json.JSONEncoder) == before)
     """
-    assert run_in_event_loop(workspace, gateway, body) == (
-        "file-system/read.file: the arguments cannot be written as JSON: Circular reference detected\n"
+    assert run_in_event_loop(workspace, gateway, body) == "True\n"
+
+
+def test_arguments_that_contain_themselves_are_refused(workspace: Workspace, gateway: Gateway) -> None:
+    tool = Tool("s", "t", input_schema={"properties": {"rows": {"type": "array"}}})
+    program = """
+from servers.errors import InvalidArguments
+from servers.s import t
+endless = []
+endless.append(endless)
+for argument in ("rows", "extra"):
+    try:
+        t(**{argument: endless})
+    except InvalidArguments as error:
+        print(str(error).splitlines()[0])
+"""
+    assert run(workspace, gateway, program, tool) == (
+        "s/t: The arguments cannot be written as JSON: Circular reference detected\n" * 2
     )
 
 
@@ -445,7 +502,10 @@ asyncio.run(main())
 if child := os.fork():
     assert os.waitpid(child, 0)[1] == 0
     read_file(path="child ended")
-    print(*kept)
+    async def value():
+        return await kept[0]
+
+    print(asyncio.run(value()))
 """
     assert run(workspace, gateway, program) == "ok\n"
 
@@ -477,13 +537,17 @@ def test_error_is_raised_where_it_is_awaited(workspace: Workspace, gateway: Gate
 def test_discovery_works_with_and_without_await(workspace: Workspace, gateway: Gateway) -> None:
     found = [{"server": "file-system", "name": "read.file"}]
     gateway.answers((200, {"tools": found}), (200, {"name": "read.file"}), (200, found))
-    body = """
-        from servers.discovery import list_servers, list_tools, search_tools, tool_info
-        print(await list_servers(), list_tools("file_system"), json.dumps(list_tools()))
-        print(await search_tools("read", server="file_system"), tool_info("file_system", "read_file")["name"])
-        print(search_tools(["a", "b"])[0]["name"])
-    """
-    assert run_in_event_loop(workspace, gateway, body).splitlines() == [
+    program = """
+import asyncio, json
+from servers.discovery import list_servers, list_tools, search_tools, tool_info
+async def main():
+    print(await list_servers(), list_tools("file_system"), json.dumps(list_tools()))
+    print(await search_tools("read", server="file_system"), (await tool_info("file_system", "read_file"))["name"])
+
+asyncio.run(main())
+print(search_tools(["a", "b"])[0]["name"])
+"""
+    assert run(workspace, gateway, program).splitlines() == [
         "['file_system'] ['close', 'read_file'] [\"file_system/close\", \"file_system/read_file\"]",
         "[{'server': 'file-system', 'name': 'read.file'}] read.file",
         "read.file",
@@ -515,5 +579,6 @@ def test_program_without_a_gateway_is_told_so(workspace: Workspace, gateway: Gat
     completed = workspace.run_python(program, gateway.environment)
     assert completed.returncode == 1
     assert (
-        "ToolUnavailable: file-system/read.file: The gateway cannot be reached: there is none here." in completed.stderr
+        "ToolUnavailable: file-system/read.file: Tools can be called only where CODE_EXECUTOR_GATEWAY and "
+        "CODE_EXECUTOR_GRANT are set.\n" in completed.stderr
     )

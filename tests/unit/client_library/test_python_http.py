@@ -75,10 +75,10 @@ def test_a_connection_that_the_gateway_gives_up_is_replaced():
         (b"", "closed the connection"),
         (b"HTTP/1.1 200 OK\r\nContent-Le", "closed the connection"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhi", "closed the connection"),
-        (b"HTTP/1.1 200 OK\r\n\r\nhi", "has no length"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n", "has no length"),
+        (b"HTTP/1.1 200 OK\r\n\r\nhi", "has no Content-Length"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n", "has no Content-Length"),
         (b"SSH-2.0-OpenSSH\r\n\r\n", "is not HTTP"),
-        (b"x" * 70_000, "too long"),
+        (b"x" * 70_000, "headers are longer than 65536 bytes"),
     ],
 )
 def test_an_answer_that_makes_no_sense_is_a_connection_error(answer, complaint):

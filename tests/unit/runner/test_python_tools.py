@@ -72,12 +72,10 @@ def test_failure_that_nobody_saw_ends_the_program_with_1(
     "use",
     [
         "await read_file(path='x')",
-        "print(read_file(path='x'))",
-        "read_file(path='x')['a']",
-        "result = read_file(path='x')\n    len(result)",
+        "call = read_file(path='x')\n    await call",
+        "await asyncio.wait_for(read_file(path='x'), 30)",
         "await asyncio.gather(read_file(path='x'), read_file(path='y'))",
         "await asyncio.create_task(read_file(path='x'))",
-        "read_file(path=read_file(path='x'))",
     ],
 )
 def test_failure_that_the_program_saw_is_its_own_affair(
@@ -87,6 +85,28 @@ def test_failure_that_the_program_saw_is_its_own_affair(
     code = f"try:\n    {use}\nexcept ToolError:\n    print('seen')"
     ended = run(python, gateway, program(style, code))
     assert (ended.output, ended.errors, ended.exit_code) == ("seen\n", "", 0)
+
+
+@in_both_styles
+@pytest.mark.parametrize(
+    ("use", "complaint"),
+    [
+        ("read_file(path='x')['a']", "TypeError: 'UnawaitedCall' object is not subscriptable"),
+        (
+            "read_file(path=read_file(path='x'))",
+            "servers.errors.InvalidArguments: file-system/read.file: "
+            "`path` must be a string, not <UnawaitedCall: await it to get its result>.",
+        ),
+    ],
+)
+def test_use_without_await_is_an_error_in_the_programs_line(
+    style: str, use: str, complaint: str, python: Supervised, gateway: Gateway
+) -> None:
+    ended = run(python, gateway, program(style, use))
+    assert 'main.py", line 6, in ' in ended.errors
+    assert f"    {use}\n" in ended.errors
+    assert complaint in ended.errors
+    assert ended.exit_code == 1
 
 
 def test_failure_of_what_the_main_function_returns_is_not_lost(python: Supervised, gateway: Gateway) -> None:
@@ -124,7 +144,17 @@ def test_success_that_nobody_asked_for_changes_nothing(python: Supervised, gatew
     assert (ended.errors, ended.exit_code, len(gateway.requests)) == ("", 0, 2)
 
 
-def test_program_that_gave_up_on_a_call_ends(python: Supervised, gateway: Gateway) -> None:
+@pytest.mark.parametrize(
+    "giving_up",
+    [
+        "await asyncio.wait_for(read_file(path='x'), 0.1)",
+        "async with asyncio.timeout(0.1): await read_file(path='x')",
+        "asyncio.create_task(read_file(path='x')); raise TimeoutError",
+        "task = asyncio.create_task(read_file(path='x')); task.cancel(); raise TimeoutError",
+        "read_file(path='x').close(); raise TimeoutError",
+    ],
+)
+def test_program_that_gave_up_on_a_call_ends(giving_up: str, python: Supervised, gateway: Gateway) -> None:
     program_ended = threading.Event()
 
     def answer_too_late(request: Request) -> Any:
@@ -132,9 +162,9 @@ def test_program_that_gave_up_on_a_call_ends(python: Supervised, gateway: Gatewa
         return text("too late")
 
     gateway.answer = answer_too_late
-    body = """
+    body = f"""
         try:
-            await asyncio.wait_for(read_file(path="x"), 0.1)
+            {giving_up}
         except TimeoutError:
             print("gave up")
     """
