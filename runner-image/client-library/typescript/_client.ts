@@ -1,4 +1,4 @@
-// Calls tools through the gateway, which is the only address that a sandbox reaches.
+// Calls tools through the gateway, the only address that a sandbox can reach.
 
 import { Agent, request, type IncomingMessage } from 'node:http';
 
@@ -12,11 +12,12 @@ export * from './errors.js';
 type About = { server: string; tool: string };
 type Reply = { status: number; body: string } | { failure: Error };
 
-// More at once wait here, not in the gateway.
+// More calls than these wait here, not in the gateway.
 const MAX_CONNECTIONS = 64;
 
 const agent = new Agent({ keepAlive: true, maxSockets: MAX_CONNECTIONS, maxFreeSockets: MAX_CONNECTIONS });
 
+/** Checks the arguments, calls the tool and returns its result as a value. */
 export async function callTool<T>(tool: Tool, args: unknown): Promise<T> {
   const about = { server: tool.server, tool: tool.name };
   const names = `"server":${JSON.stringify(tool.server)},"tool":${JSON.stringify(tool.name)}`;
@@ -25,48 +26,41 @@ export async function callTool<T>(tool: Tool, args: unknown): Promise<T> {
   return unwrap(result as CallResult) as T;
 }
 
+/** Returns the gateway's answer, or throws the ToolError that it stands for. */
 export async function ask(path: string, body: string, about: About): Promise<unknown> {
   // Errors are made here and not where the reply arrives, so that their stack leads to the program.
   const reply = await post(path, body, about);
   if ('failure' in reply) {
-    throw new ToolUnavailable(`The gateway cannot be reached: ${reply.failure.message}`, {
-      ...about,
-      code: 'tool_unavailable',
-    });
+    const message = `The gateway gave no usable answer: ${reply.failure.message}`;
+    throw new ToolUnavailable(message, { ...about, code: 'tool_unavailable' });
   }
-  const parsed = parse(reply.body);
-  if (reply.status === 200 && parsed !== undefined) return parsed;
-  throw refusal(reply.status, parsed, about);
-}
-
-function parse(body: string): unknown {
+  let answer: unknown;
   try {
-    return JSON.parse(body);
+    answer = JSON.parse(reply.body);
   } catch {
-    return undefined;
+    throw refusal(reply.status, undefined, about);
   }
+  if (reply.status === 200) return answer;
+  throw refusal(reply.status, answer, about);
 }
 
 function post(path: string, body: string, about: About): Promise<Reply> {
   const { CODE_EXECUTOR_GATEWAY: gateway, CODE_EXECUTOR_GRANT: grant } = process.env;
   if (!gateway || !grant) {
-    const message = 'Tools cannot be called here: there is no gateway.';
+    const message = 'Tools can be called only where CODE_EXECUTOR_GATEWAY and CODE_EXECUTOR_GRANT are set.';
     throw new ToolUnavailable(message, { ...about, code: 'tool_unavailable' });
   }
   const headers = { authorization: `Bearer ${grant}`, 'content-type': 'application/json' };
   return new Promise((resolve) => {
     const fail = (failure: Error): void => resolve({ failure });
-    request(new URL(path, gateway), { method: 'POST', agent, headers }, (response) => receive(response, resolve, fail))
-      .on('error', fail)
-      .end(body);
+    const receive = (response: IncomingMessage): void => {
+      const chunks: Buffer[] = [];
+      response.on('data', (chunk: Buffer) => chunks.push(chunk));
+      response.on('error', fail);
+      response.on('end', () => resolve({ status: response.statusCode ?? 0, body: Buffer.concat(chunks).toString() }));
+    };
+    request(new URL(path, gateway), { method: 'POST', agent, headers }, receive).on('error', fail).end(body);
   });
-}
-
-function receive(response: IncomingMessage, done: (reply: Reply) => void, fail: (failure: Error) => void): void {
-  const chunks: Buffer[] = [];
-  response.on('data', (chunk: Buffer) => chunks.push(chunk));
-  response.on('error', fail);
-  response.on('end', () => done({ status: response.statusCode ?? 0, body: Buffer.concat(chunks).toString() }));
 }
 
 const errorsByCode: Record<string, typeof ToolError> = {

@@ -1,13 +1,14 @@
-// Which servers and tools there are, by the names under which they are imported.
+// Finds servers and tools by the names under which they are imported.
 
 import { ask } from './_client.js';
 
 export type SearchOptions = { server?: string; detail?: 'name' | 'description' | 'full'; limit?: number };
-// How much it tells depends on the detail that was asked for.
+// Its fields depend on the detail that was asked for.
 export type ToolSummary = { [key: string]: any };
 
 type Entry = { name: string; tools: { [identifier: string]: string } };
 
+/** The servers and tools that this execution may call, as identifiers with their own names. */
 export class Directory {
   private readonly entries: Map<string, Entry>;
 
@@ -33,22 +34,19 @@ export class Directory {
   }
 
   async info(server: string, tool: string): Promise<ToolSummary> {
-    const about = { server: this.serverName(server), tool: this.toolName(server, tool) };
+    const tools = this.entry(server)?.tools ?? {};
+    const toolName = (Object.hasOwn(tools, tool) && tools[tool]) || tool;
+    const about = { server: this.serverName(server), tool: toolName };
     return (await ask('/info', JSON.stringify(about), about)) as ToolSummary;
   }
 
-  /** By its identifier or by its name outside. */
+  /** Finds a server by its identifier or by its own name. */
   private entry(server: string): Entry | undefined {
     return this.entries.get(server) ?? [...this.entries.values()].find(({ name }) => name === server);
   }
 
   private serverName(server: string): string {
-    // One that is not known is left to the gateway, which says why.
+    // The gateway gets an unknown name as it is, and says what is wrong with it.
     return this.entry(server)?.name ?? server;
-  }
-
-  private toolName(server: string, tool: string): string {
-    const tools = this.entry(server)?.tools ?? {};
-    return (Object.hasOwn(tools, tool) && tools[tool]) || tool;
   }
 }

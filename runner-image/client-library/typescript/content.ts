@@ -1,4 +1,4 @@
-// What a tool returns, as a program wants it.
+// Turns what a tool returns into values.
 
 export type Image = { type: 'image'; mimeType: string; data: Uint8Array };
 export type Audio = { type: 'audio'; mimeType: string; data: Uint8Array };
@@ -14,12 +14,14 @@ const isObject = (value: unknown): value is Json => typeof value === 'object' &&
 const bytes = (base64: unknown): Uint8Array => new Uint8Array(Buffer.from(String(base64), 'base64'));
 const contents = (result: CallResult): unknown[] => (Array.isArray(result.content) ? result.content : []);
 
+/** Returns the structured content, or the value of the one content, or a list of values. */
 export function unwrap(result: CallResult): unknown {
   if (result.structuredContent !== undefined && result.structuredContent !== null) return result.structuredContent;
   const unwrapped = contents(result).map(unwrapContent);
   return unwrapped.length > 1 ? unwrapped : (unwrapped[0] ?? null);
 }
 
+/** Returns the message of a result that is an error. */
 export function errorMessage(result: CallResult): string {
   const texts = contents(result).flatMap((content) =>
     isObject(content) && content.type === 'text' ? [String(content.text)] : [],
@@ -33,15 +35,12 @@ function unwrapContent(content: unknown): unknown {
   if (content.type === 'image' || content.type === 'audio') {
     return { type: content.type, mimeType: content.mimeType, data: bytes(content.data) };
   }
-  return content.type === 'resource' && isObject(content.resource) ? unwrapResource(content.resource) : content;
-}
-
-function unwrapResource(resource: Json): Json {
-  const { blob, ...rest } = resource;
+  if (content.type !== 'resource' || !isObject(content.resource)) return content;
+  const { blob, ...rest } = content.resource;
   return { type: 'resource', ...rest, ...(blob === undefined ? {} : { data: bytes(blob) }) };
 }
 
-/** Only objects and arrays: the text "42" may well be meant as text. */
+/** Parses only objects and arrays: the text "42" may well be meant as text. */
 function parsedIfJson(text: string): unknown {
   if (!/^\s*[{[]/.test(text)) return text;
   try {

@@ -1,5 +1,6 @@
-// What can go wrong with a call of a tool.
+// The errors that a call of a tool throws.
 
+/** The tool failed; the message is the server's own. */
 export class ToolError extends Error {
   readonly server: string;
   readonly tool: string;

@@ -1,17 +1,15 @@
-// What a program shows its caller besides what it prints.
+// Shows the caller what a program cannot print.
 
 import { ask } from './_client.js';
 import type { Image } from './content.js';
 
-/** Shows a PNG, JPEG, GIF or WebP picture to the caller; its kind is found out from its bytes. */
+/** Shows the caller a PNG, JPEG, GIF or WebP picture; its bytes tell which of these it is. */
 export async function emitImage(picture: Uint8Array | ArrayBuffer | Image, _mimeType?: string): Promise<void> {
-  const data = Buffer.from(bytesOf(picture)).toString('base64');
+  const source = picture instanceof ArrayBuffer ? new Uint8Array(picture) : picture;
+  const bytes = source instanceof Uint8Array ? source : source?.data;
+  if (!(bytes instanceof Uint8Array)) {
+    throw new TypeError('`picture` must be a Uint8Array, an ArrayBuffer or an Image.');
+  }
+  const data = Buffer.from(bytes).toString('base64');
   await ask('/emit', JSON.stringify({ data }), { server: '', tool: '' });
-}
-
-function bytesOf(picture: Uint8Array | ArrayBuffer | Image): Uint8Array {
-  if (picture instanceof ArrayBuffer) return new Uint8Array(picture);
-  const data = picture instanceof Uint8Array ? picture : picture?.data;
-  if (data instanceof Uint8Array) return data;
-  throw new TypeError('emitImage takes a Uint8Array, an ArrayBuffer or an Image');
 }

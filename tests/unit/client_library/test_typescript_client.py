@@ -147,17 +147,17 @@ def test_gateway_that_is_not_there_is_an_unavailable_tool(workspace: Workspace, 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("{}", "'path' is missing"),
-        ("undefined", "'path' is missing"),
-        ("'x'", "the arguments must be one object"),
-        ("{ path: 1 }", "'path' must be of type string, not 1"),
-        ("{ path: 'x', head: 1.5 }", "'head' must be of type integer, not 1.5"),
-        ("{ path: 'x', mode: 'texd' }", """'mode' must be one of "text", "binary", not "texd\""""),
-        ("{ path: 'x', Head: 1 }", "'Head' is not known, did you mean 'head'?"),
-        ("{ path: 'x', haed: 1 }", "'haed' is not known, did you mean 'head'?"),
-        ("{ path: 'x', edits: [{ line: 1 }, {}] }", "'edits[1].line' is missing"),
-        ("{ path: 'x', when: 1 }", "'when' must be of type string or of type null, not 1"),
-        ("{ path: 'x', extra: 1n }", "the arguments cannot be written as JSON: Do not know how to serialize a BigInt"),
+        ("{}", "`path` is required."),
+        ("undefined", "`path` is required."),
+        ("'x'", "The arguments must be one object."),
+        ("{ path: 1 }", "`path` must be a string, not 1."),
+        ("{ path: 'x', head: 1.5 }", "`head` must be an integer, not 1.5."),
+        ("{ path: 'x', mode: 'texd' }", """`mode` must be one of "text", "binary", not "texd"."""),
+        ("{ path: 'x', Head: 1 }", "`Head` is unknown; did you mean `head`?"),
+        ("{ path: 'x', haed: 1 }", "`haed` is unknown; did you mean `head`?"),
+        ("{ path: 'x', edits: [{ line: 1 }, {}] }", "`edits[1].line` is required."),
+        ("{ path: 'x', when: 1 }", "`when` must be a string or null, not 1."),
+        ("{ path: 'x', extra: 1n }", "The arguments cannot be written as JSON: Do not know how to serialize a BigInt"),
     ],
 )
 def test_wrong_arguments_are_not_sent(arguments: str, message: str, workspace: Workspace, gateway: Gateway) -> None:
@@ -189,7 +189,7 @@ def test_unknown_argument_of_a_closed_tool_is_not_sent(workspace: Workspace, gat
         console.log(await close());
     """
     printed = run(workspace, gateway, program)
-    assert printed.startswith("file-system/close: 'entirelyDifferent' is not known\nUsage: close(args?: { handle")
+    assert printed.startswith("file-system/close: `entirelyDifferent` is unknown.\nUsage: close(args?: { handle")
     assert gateway.arguments == [{}]
 
 
