@@ -1,4 +1,4 @@
-"""Keeps one network namespace in which sandboxes come and go, one at a time: slot.py [PORT]
+"""Keeps one network namespace in which sandboxes come and go, one at a time: slot.py PORT
 
 Started with one capability, NET_ADMIN, it closes the namespace and drops the capability. Then it carries connections
 from the sandbox to its loopback port over its own leash to the daemon's gateway, until the leash ends.

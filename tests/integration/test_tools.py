@@ -162,12 +162,26 @@ async def test_sync_and_await_both_work_in_python(stack):
     code = """
 import asyncio
 from servers.postgres import echo
+async def main():
+    print(await echo(text="b"))
+    print(await asyncio.gather(echo(text="c"), echo(text="d")))
+
 print(echo(text="a"))
-print(await echo(text="b"))
-print(await asyncio.gather(echo(text="c"), echo(text="d")))
+asyncio.run(main())
 """
     result = await stack.api.python(code)
     assert result["output"] == "{'text': 'a'}\n{'text': 'b'}\n[{'text': 'c'}, {'text': 'd'}]\n", result["stderr"]
+
+
+async def test_a_result_that_was_not_awaited_in_async_python_is_a_clear_error(stack):
+    code = """
+from servers.postgres import echo
+print(await echo(text="a"))
+print(echo(text="b")["text"])
+"""
+    result = await stack.api.python(code)
+    assert (result["output"], result["exitCode"]) == ("{'text': 'a'}\n", 1)
+    assert "TypeError: 'UnawaitedCall' object is not subscriptable" in result["stderr"]
 
 
 async def test_fifty_calls_run_at_once(stack):

@@ -10,7 +10,7 @@ import select
 import sys
 from _ast import PyCF_ALLOW_TOP_LEVEL_AWAIT
 from _collections_abc import Callable
-from types import CodeType, FunctionType, ModuleType, TracebackType
+from types import FunctionType, ModuleType, TracebackType
 
 MAIN = os.path.join(os.getcwd(), "main.py")
 
@@ -27,6 +27,7 @@ _PRELOADED = (
 
 
 def _receive() -> tuple[str, dict[str, str]]:
+    """Wait for the program, and return its code and its environment."""
     # What is loaded by now stays to the end: the collections of an ordinary exit need not look at it (2 ms less).
     gc.freeze()
     os.write(_READY_FD, b"\n")
@@ -41,7 +42,7 @@ def _receive() -> tuple[str, dict[str, str]]:
 
 
 def _preload() -> None:
-    """Loads what a program may need while nobody waits for it; a program that comes meanwhile goes first."""
+    """Load what a program may need while nobody waits for it, and stop when a program arrives."""
     sys.path.insert(0, os.getcwd())
     try:
         for module in _PRELOADED:
@@ -56,12 +57,8 @@ def _preload() -> None:
         gc.freeze()
 
 
-def _save(path: str, code: str) -> None:
-    with open(path, "w", encoding="utf-8", newline="") as file:
-        file.write(code)
-
-
 def _become_main(path: str) -> ModuleType:
+    """Make the program the main module, as `python3 main.py` would."""
     module = ModuleType("__main__")
     module.__file__ = path
     module.__dict__["__builtins__"] = sys.modules["builtins"]
@@ -72,7 +69,7 @@ def _become_main(path: str) -> ModuleType:
 
 
 def _print_at_once(display: Callable[[], None]) -> None:
-    """Unbuffered, a traceback would be written in a hundred pieces."""
+    """Print in one piece: unbuffered, a traceback would be written in a hundred."""
     stderr, sys.stderr = sys.stderr, io.StringIO()
     try:
         display()
@@ -82,6 +79,7 @@ def _print_at_once(display: Callable[[], None]) -> None:
 
 
 def _explain(error: BaseException, trace: TracebackType | None) -> None:
+    """Add a note to an error whose cause is the sandbox."""
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
     if trace is not None and trace.tb_frame.f_code.co_filename.endswith("/multiprocessing/synchronize.py"):
@@ -89,7 +87,7 @@ def _explain(error: BaseException, trace: TracebackType | None) -> None:
 
 
 def _show_only_frames_from(path: str) -> None:
-    """The frames above the program's own are ours, or asyncio's when it awaits at the top level."""
+    """Leave out the frames above the program's own: they are ours, or asyncio's when it awaits at the top level."""
 
     def show(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         while trace is not None and trace.tb_frame.f_code.co_filename != path:
@@ -100,13 +98,23 @@ def _show_only_frames_from(path: str) -> None:
     sys.excepthook = show
 
 
-def _execute(code: CodeType, module: ModuleType) -> None:
-    if code.co_flags & _CO_COROUTINE:
-        import asyncio
+def _run(code: str) -> int:
+    """Run the program and return its exit status; leave an ending with a message to the interpreter."""
+    module = _become_main(MAIN)
+    # The byte order mark stays in the file; Python takes it from a file, but not from text.
+    compiled = compile(code.removeprefix("\ufeff"), MAIN, "exec", flags=PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+    try:
+        if compiled.co_flags & _CO_COROUTINE:
+            import asyncio
 
-        asyncio.run(FunctionType(code, module.__dict__)())
-    else:
-        exec(code, module.__dict__)  # noqa: S102 - running the given program is the purpose
+            asyncio.run(FunctionType(compiled, module.__dict__)())
+        else:
+            exec(compiled, module.__dict__)  # noqa: S102 - running the given program is the purpose
+    except SystemExit as end:
+        if end.code is None or type(end.code) is int:
+            return (end.code or 0) & 0xFF
+        raise
+    return 0
 
 
 def _forget_modules_of(workspace: str) -> None:
@@ -116,7 +124,7 @@ def _forget_modules_of(workspace: str) -> None:
 
 
 def _exit_quickly(status: int) -> None:
-    """What an ordinary exit does for the program, without taking the interpreter apart."""
+    """Do what an ordinary exit does for the program, without taking the interpreter apart."""
     if threading := sys.modules.get("threading"):
         threading._shutdown()
     atexit._run_exitfuncs()
@@ -128,30 +136,17 @@ def _exit_quickly(status: int) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
     except Exception:
-        sys.exit(status)  # the ordinary exit, which now follows, tells
+        sys.exit(status)  # the ordinary exit, which now follows, reports the failure
     os._exit(status)
-
-
-def _exit_status_of(code: str) -> int:
-    """Of a program that ends in order; otherwise the interpreter has to tell how it ended."""
-    module = _become_main(MAIN)
-    # The byte order mark stays in the file; Python takes it from a file, but not from text.
-    compiled = compile(code.removeprefix("\ufeff"), MAIN, "exec", flags=PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
-    try:
-        _execute(compiled, module)
-    except SystemExit as end:
-        if end.code is None or type(end.code) is int:
-            return (end.code or 0) & 0xFF
-        raise
-    return 0
 
 
 def main() -> None:
     code, environment = _receive()
     os.environ.update(environment)
     _show_only_frames_from(MAIN)
-    _save(MAIN, code)
-    _exit_quickly(_exit_status_of(code))
+    with open(MAIN, "w", encoding="utf-8", newline="") as file:
+        file.write(code)
+    _exit_quickly(_run(code))
 
 
 if __name__ == "__main__":

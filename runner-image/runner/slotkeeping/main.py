@@ -1,3 +1,5 @@
+"""Closes the slot's network namespace, then relays connections."""
+
 from __future__ import annotations
 
 import contextlib

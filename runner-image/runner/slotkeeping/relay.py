@@ -1,4 +1,4 @@
-"""Carries the sandbox's connections to the daemon over one pair of pipes. It understands nothing of what it carries."""
+"""Carries the sandbox's connections to the daemon over one pair of pipes, without looking at what it carries."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ READ_BYTES = 256 * 1024
 
 
 class LeashEnded(Exception):
-    pass
+    """The daemon let go of the leash."""
 
 
 class Connection:
@@ -34,6 +34,8 @@ class Connection:
 
 
 class Relay:
+    """The loop that moves bytes between the leash and the sandbox's connections."""
+
     def __init__(self, listener: socket.socket, leash_in: int, leash_out: int) -> None:
         for fd in (leash_in, leash_out):
             os.set_blocking(fd, False)
@@ -56,7 +58,7 @@ class Relay:
                 key.data(events)
 
     def _watch(self) -> None:
-        """What to wait for follows from the state, anew in each round."""
+        """Derive what to wait for from the state, anew in each round."""
         paused = len(self._outgoing) > PAUSE_ABOVE_BYTES
         self._want(self._leash_out, selectors.EVENT_WRITE if self._outgoing else 0, self._write_leash)
         room = len(self._connections) < MAX_CONNECTIONS and not paused
@@ -126,7 +128,7 @@ class Relay:
             self._close(connection)
 
     def _acknowledge(self, connection: Connection, size: int) -> None:
-        """Half a window at a time never stops the daemon, and a small answer is not followed by a frame of its own."""
+        """Acknowledge half a window at a time: the daemon never stops, and a small answer needs no frame of its own."""
         connection.unacknowledged += size
         if connection.unacknowledged >= wire.WINDOW_BYTES // 2:
             self._send(wire.encode_window(connection.number, connection.unacknowledged))

@@ -23,7 +23,7 @@ _MAX_PAYLOAD_BYTES = MAX_DATA_BYTES + _NUMBER.size
 
 
 class WireBroken(Exception):
-    pass
+    """The daemon sent something that is not a frame."""
 
 
 def encode(kind: bytes, number: int, data: bytes = b"") -> bytes:
@@ -44,6 +44,8 @@ def decode_window(data: bytes) -> int:
 
 
 class Decoder:
+    """Cuts the incoming byte stream into (kind, number, data)."""
+
     def __init__(self) -> None:
         self._buffer = bytearray()
 
@@ -52,7 +54,7 @@ class Decoder:
         while len(self._buffer) >= _HEADER.size:
             kind, length = _HEADER.unpack_from(self._buffer)
             if not _NUMBER.size <= length <= _MAX_PAYLOAD_BYTES:
-                raise WireBroken(f"a payload of {length} bytes")
+                raise WireBroken(f"a payload must have {_NUMBER.size} to {_MAX_PAYLOAD_BYTES} bytes, not {length}")
             end = _HEADER.size + length
             if len(self._buffer) < end:
                 return

@@ -1,4 +1,4 @@
-"""What the sandbox's memory cgroup says. Either hierarchy; nothing readable means nothing known."""
+"""Reads the sandbox's memory cgroup, in either hierarchy; what cannot be read counts as unknown."""
 
 from __future__ import annotations
 

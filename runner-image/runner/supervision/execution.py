@@ -1,4 +1,4 @@
-"""The run of the program: what is known about it, from the run order to its ending."""
+"""Keeps what is known about the program's run, from the run order to its ending."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ OUT_OF_MEMORY = "out_of_memory"
 
 
 class Execution:
+    """One run of the program; the first ending counts, except that output may still turn out too long."""
+
     __slots__ = (
         "_cpu_seconds_before",
         "_ended_at",
@@ -62,19 +64,18 @@ class Execution:
             self._ending = ending
 
     def record_exit(self, wait_status: int) -> None:
-        """Called when the main process was reaped, whether it ended by itself or was killed."""
+        """Record that the main process was reaped, whether it ended by itself or was killed."""
         self._wait_status = wait_status
-        self.end(OUT_OF_MEMORY if self._killed_for_memory(wait_status) else EXITED)
-
-    def _killed_for_memory(self, wait_status: int) -> bool:
-        return os.waitstatus_to_exitcode(wait_status) == -signals.KILL and self._oom_kills() > 0
+        killed_for_memory = os.waitstatus_to_exitcode(wait_status) == -signals.KILL and self._oom_kills() > 0
+        self.end(OUT_OF_MEMORY if killed_for_memory else EXITED)
 
     def _oom_kills(self) -> int:
         return max(0, cgroup.oom_kills() - self._oom_kills_before)
 
     def report(self) -> bytes:
+        """Return the payload of the frame that ends the execution."""
         usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-        exit_code, signal_number = _exit(self._wait_status)
+        exit_code, signal_number = _exit_code_and_signal(self._wait_status)
         cpu_seconds = usage.ru_utime + usage.ru_stime - self._cpu_seconds_before
         report = {
             "ending": f'"{self._ending}"',
@@ -91,12 +92,12 @@ class Execution:
 
 
 def _json(fields: dict[str, str | float | None]) -> bytes:
-    """Of numbers and quoted words only: loading the json module would double the supervisor's start."""
+    """Write numbers and quoted words: loading the json module would double the supervisor's start."""
     texts = (f'"{name}": {"null" if value is None else value}' for name, value in fields.items())
     return f"{{{', '.join(texts)}}}".encode()
 
 
-def _exit(wait_status: int | None) -> tuple[int | None, int | None]:
+def _exit_code_and_signal(wait_status: int | None) -> tuple[int | None, int | None]:
     if wait_status is None:
         return None, None
     code = os.waitstatus_to_exitcode(wait_status)

@@ -28,7 +28,7 @@ class ProtocolError(Exception):
 
 def encode(kind: bytes, payload: bytes) -> bytes:
     if len(payload) > MAX_PAYLOAD_BYTES:
-        raise ValueError(f"a frame carries at most {MAX_PAYLOAD_BYTES} bytes")
+        raise ValueError(f"a frame carries at most {MAX_PAYLOAD_BYTES} bytes, not {len(payload)}")
     return _HEADER.pack(kind, len(payload)) + payload
 
 
@@ -41,19 +41,15 @@ class FrameDecoder:
         self._buffer = bytearray()
 
     def feed(self, received: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Yield the frames that are complete by now."""
         self._buffer += received
-        while (frame := self._next()) is not None:
-            yield frame
-
-    def _next(self) -> tuple[bytes, bytes] | None:
-        if len(self._buffer) < _HEADER.size:
-            return None
-        kind, length = _HEADER.unpack_from(self._buffer)
-        if length > MAX_INCOMING_BYTES:
-            raise ProtocolError(f"a frame of {length} bytes is longer than {MAX_INCOMING_BYTES}")
-        end = _HEADER.size + length
-        if len(self._buffer) < end:
-            return None
-        payload = bytes(self._buffer[_HEADER.size : end])
-        del self._buffer[:end]
-        return kind, payload
+        while len(self._buffer) >= _HEADER.size:
+            kind, length = _HEADER.unpack_from(self._buffer)
+            if length > MAX_INCOMING_BYTES:
+                raise ProtocolError(f"a frame of {length} bytes is longer than {MAX_INCOMING_BYTES}")
+            end = _HEADER.size + length
+            if len(self._buffer) < end:
+                return
+            payload = bytes(self._buffer[_HEADER.size : end])
+            del self._buffer[:end]
+            yield kind, payload

@@ -1,4 +1,4 @@
-"""How each language's runtime is started."""
+"""Knows the command that starts each language's runtime."""
 
 from __future__ import annotations
 
@@ -15,18 +15,15 @@ _FALLBACK_HEAP_BYTES = 1024 * 1024 * 1024
 
 
 def command(language: str, workspace: str, interpreter: str | None = None) -> list[str]:
-    if language == "typescript":
-        return _node_command(interpreter or _NODE, workspace)
+    """Return the command that waits for a program in this language."""
     if language == "python":
         return [interpreter or _PYTHON, "-I", "-B", "-u", f"{_RUNNER}/python/program.py"]
-    raise ValueError(f"unknown language {language!r}")
-
-
-def _node_command(node: str, workspace: str) -> list[str]:
+    if language != "typescript":
+        raise ValueError(f"the language must be one of {', '.join(LANGUAGES)}, not {language!r}")
     # V8 would abort at about half of the memory limit; the cgroup is what ends a program that wants too much.
     heap_bytes = cgroup.memory_limit_bytes() or _FALLBACK_HEAP_BYTES
     return [
-        node,
+        interpreter or _NODE,
         f"--max-old-space-size={heap_bytes // (1024 * 1024)}",
         f"--import={_RUNNER}/typescript/program.mjs",
         f"{workspace}/main.ts",

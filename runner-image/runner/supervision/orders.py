@@ -1,4 +1,4 @@
-"""What the orchestrator asks for, validated."""
+"""Reads and checks what the orchestrator asks for."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ _INFINITY = float("inf")
 
 
 class Prepare:
+    """Write files into the workspace; each path is relative to it."""
+
     __slots__ = ("files",)
 
     def __init__(self, files: dict[str, bytes]) -> None:
@@ -22,11 +24,16 @@ class Prepare:
 
 
 class Preload:
+    """Load what a program may need, while nobody waits for it."""
+
     __slots__ = ()
 
 
 class Run:
-    """`parcel` is for the language runtime: the length of the environment, each NAME=value with a NUL, the code."""
+    """Run a program.
+
+    `parcel` is what the language runtime reads: the length of the environment, each NAME=value with a NUL, the code.
+    """
 
     __slots__ = ("max_stderr_bytes", "max_stdout_bytes", "parcel", "timeout_seconds")
 
@@ -55,11 +62,11 @@ def _files(payload: bytes) -> Iterator[tuple[str, bytes]]:
         try:
             yield name.decode(), text
         except UnicodeDecodeError:
-            raise ProtocolError(f"prepare: {name!r} is not a path") from None
+            raise ProtocolError(f"prepare: {name!r} is not a path in UTF-8") from None
 
 
 def _cut(data: memoryview, what: str) -> tuple[bytes, memoryview]:
-    """A piece with its length before it, and what follows, which is not copied: there are hundreds of files."""
+    """Return the first piece, which has its length before it, and the rest uncopied: there are hundreds of files."""
     start = _LENGTH.size
     if len(data) < start or len(data) < (end := start + int(_LENGTH.unpack_from(data)[0])):
         raise ProtocolError(f"{what}: the message ends too early")
@@ -76,14 +83,17 @@ def _run(payload: bytes) -> Run:
     environment, _ = _cut(memoryview(parcel), "run")
     for entry in environment.split(b"\0")[:-1]:
         if entry.find(b"=") < 1:
-            raise ProtocolError(f"run: {entry!r} cannot be set in the environment")
+            raise ProtocolError(f"run: {entry!r} cannot be set in the environment; it must be NAME=value")
     return Run(parcel, timeout_seconds, max_stdout_bytes, max_stderr_bytes)
 
 
 def write_files(workspace: str, files: dict[str, bytes]) -> None:
+    """Write files with their directories, below the workspace only."""
     made = {workspace}
     for name, text in files.items():
-        path = os.path.join(workspace, _checked_name(name))
+        if "\0" in name or any(part in ("", ".", "..") for part in name.split("/")):
+            raise ProtocolError(f"prepare: {name!r} is not a path below the workspace")
+        path = os.path.join(workspace, name)
         try:
             if (directory := os.path.dirname(path)) not in made:
                 os.makedirs(directory, exist_ok=True)
@@ -92,10 +102,3 @@ def write_files(workspace: str, files: dict[str, bytes]) -> None:
                 file.write(text)
         except OSError as error:
             raise ProtocolError(f"prepare: cannot write {name!r}: {error.strerror}") from None
-
-
-def _checked_name(name: str) -> str:
-    parts = name.split("/")
-    if "\0" in name or any(part in ("", ".", "..") for part in parts):
-        raise ProtocolError(f"prepare: {name!r} is not a path below the workspace")
-    return name

@@ -1,4 +1,4 @@
-"""Frames on their way to the orchestrator."""
+"""Keeps the frames that are on their way to the orchestrator."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ PAUSE_ABOVE_BYTES = 256 * 1024
 
 
 class Outbox:
+    """Frames that wait until the leash takes them, so that writing never blocks."""
+
     __slots__ = ("_fd", "_pending")
 
     def __init__(self, fd: int) -> None:

@@ -15,7 +15,7 @@ def killer() -> Killer:
 
 
 def kill_namespace() -> None:
-    """In PID 1 of a PID namespace, -1 means every other process of that namespace, atomically."""
+    """Kill every other process of our PID namespace at once, which is what -1 means in PID 1."""
     try:
         os.kill(-1, signals.KILL)
     except ProcessLookupError:
@@ -23,7 +23,7 @@ def kill_namespace() -> None:
 
 
 def kill_descendants() -> None:
-    """Outside a namespace of our own, -1 would mean the whole machine."""
+    """Kill our descendants one by one: outside a namespace of our own, -1 would mean the whole machine."""
     for pid in _descendants(os.getpid()):
         try:
             os.kill(pid, signals.KILL)
@@ -32,7 +32,7 @@ def kill_descendants() -> None:
 
 
 def reap() -> Iterator[tuple[int, int]]:
-    """Yields (pid, wait status) of the children that have ended."""
+    """Yield (pid, wait status) of the children that have ended."""
     while True:
         try:
             pid, status = os.waitpid(-1, os.WNOHANG)
@@ -60,15 +60,12 @@ def _descendants(root: int) -> list[int]:
 
 
 def _parents() -> Iterator[tuple[int, int]]:
-    for name in os.listdir("/proc"):
-        if name.isdecimal() and (stat := _read_stat(name)):
-            # The command name, in parentheses, may itself hold spaces and parentheses.
-            yield int(name), int(stat.rpartition(b")")[2].split()[1])
-
-
-def _read_stat(pid: str) -> bytes:
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return file.read()
-    except OSError:
-        return b""
+    """Yield (pid, pid of its parent) of every process that can be seen."""
+    for name in filter(str.isdecimal, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{name}/stat", "rb") as file:
+                stat = file.read()
+        except OSError:
+            continue  # it has ended meanwhile
+        # The command name, in parentheses, may itself hold spaces and parentheses.
+        yield int(name), int(stat.rpartition(b")")[2].split()[1])

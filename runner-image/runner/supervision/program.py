@@ -1,4 +1,4 @@
-"""The one program process, started in advance and blocked on its control pipe."""
+"""Starts the one program process in advance; it waits for its program on the control pipe."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _OOM_SCORE_ADJUSTMENT = 1000
 
 
 class Program:
-    """The supervisor's end of the program: its pid and the non-blocking ends of its pipes."""
+    """The supervisor's view of the process: its pid and our non-blocking ends of its pipes."""
 
     __slots__ = ("control", "pid", "ready", "stderr", "stdout")
 
@@ -42,6 +42,7 @@ class Program:
 
 
 def start(command: list[str], workspace: str) -> Program:
+    """Start the language runtime, with pipes for its output, for orders to it and for its own messages."""
     control_end, control = _pipe()
     ready, ready_end = _pipe()
     stdout, stdout_end = _pipe()
@@ -55,7 +56,7 @@ def start(command: list[str], workspace: str) -> Program:
 
 
 def _pipe() -> tuple[int, int]:
-    """Both ends close on exec and lie above the numbers that the program's ends are moved to."""
+    """Make a pipe whose ends close on exec and lie above the numbers that the program's ends are moved to."""
     low_ends = os.pipe()
     read_end, write_end = (fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _FIRST_FREE_FD) for fd in low_ends)
     for fd in low_ends:
@@ -67,10 +68,16 @@ def _spawn(command: list[str], workspace: str, targets: dict[int, int]) -> int:
     actions: list[tuple[int, int, str, int, int] | tuple[int, int, int]]
     actions = [(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)]
     actions += [(os.POSIX_SPAWN_DUP2, source, target) for target, source in targets.items()]
+    environment = {
+        "PATH": "/usr/local/bin:/usr/bin:/bin",
+        "HOME": workspace,
+        "LANG": "C.UTF-8",
+        "TMPDIR": "/tmp",  # noqa: S108 - a tmpfs of this sandbox alone
+    }
     return os.posix_spawn(
         command[0],
         command,
-        _environment(workspace),
+        environment,
         file_actions=actions,
         setsid=True,
         setsigmask=[],
@@ -78,19 +85,10 @@ def _spawn(command: list[str], workspace: str, targets: dict[int, int]) -> int:
     )
 
 
-def _environment(workspace: str) -> dict[str, str]:
-    return {
-        "PATH": "/usr/local/bin:/usr/bin:/bin",
-        "HOME": workspace,
-        "LANG": "C.UTF-8",
-        "TMPDIR": "/tmp",  # noqa: S108 - a tmpfs of this sandbox alone
-    }
-
-
 def _offer_to_oom_killer(pid: int) -> None:
     try:
         with open(f"/proc/{pid}/oom_score_adj", "w", encoding="ascii") as file:
             file.write(str(_OOM_SCORE_ADJUSTMENT))
     except OSError:
-        # It already died: reaping says so.
+        # It has already died, which reaping will show.
         return

@@ -13,13 +13,13 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 def raise_shield() -> None:
-    """A process that is not dumpable has its /proc entries owned by root and cannot be traced."""
+    """Make us undumpable, so that root owns our /proc entries and nobody can trace us, and ignore signals."""
     _prctl(_PR_SET_DUMPABLE, 0)
     signals.ignore()
 
 
 def adopt_orphans() -> None:
-    """PID 1 gets them anyway; any other process has to ask."""
+    """Become the parent of orphans, as PID 1 is anyway and any other process has to ask."""
     if os.getpid() != 1:
         _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 

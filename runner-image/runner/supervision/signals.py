@@ -1,4 +1,4 @@
-"""Signals by the C module beneath `signal`: the layer above it would load enum and more at every start."""
+"""Handles signals by the C module beneath `signal`, which would load enum and more at every start."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def ignore() -> None:
 
 
 def wakeup_on_child_exit() -> int:
-    """A descriptor that becomes readable when a child has ended."""
+    """Return a descriptor that becomes readable when a child has ended."""
     read_end, write_end = os.pipe()
     os.set_blocking(read_end, False)
     os.set_blocking(write_end, False)

@@ -1,4 +1,4 @@
-"""One output stream of the program, forwarded up to its limit."""
+"""Forwards one output stream of the program, up to its limit."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ _SMALL_BYTES = 4096
 
 
 class Stream:
+    """One of the program's two output pipes, and how much of it was forwarded."""
+
     __slots__ = ("_kind", "_limit_bytes", "fd", "forwarded_bytes", "open", "rests_until")
 
     def __init__(self, kind: bytes, fd: int, limit_bytes: int) -> None:
@@ -26,7 +28,7 @@ class Stream:
         self.rests_until = 0.0
 
     def forward(self, outbox: Outbox) -> bool:
-        """Forwards what is there now; False when the program wrote more than the limit."""
+        """Forward what is there now; return False when the program wrote more than the limit."""
         room = self._limit_bytes - self.forwarded_bytes
         try:
             received = os.read(self.fd, min(MAX_PAYLOAD_BYTES, room + 1))

@@ -1,4 +1,4 @@
-"""The loop of PID 1: the leash, the clocks, the program's pipes and its ending. Nothing in it blocks."""
+"""Runs the loop of PID 1, which serves the leash, the clocks and the program's pipes without ever blocking."""
 
 from __future__ import annotations
 
@@ -35,6 +35,8 @@ class LeashError(Exception):
 
 
 class Supervisor:
+    """Obeys the orchestrator, forwards the program's output and reports its ending."""
+
     def __init__(self, language: str, program: Program, workspace: str, lifetime_ends: float, wakeup: int) -> None:
         self._language = language
         self._program = program
@@ -59,6 +61,7 @@ class Supervisor:
         return self._grace_ends is not None
 
     def supervise(self) -> int:
+        """Loop until everything is reported, and return the exit status of PID 1."""
         try:
             while not (self._exit_status is not None and self._outbox.empty):
                 self._turn()
@@ -90,11 +93,8 @@ class Supervisor:
         if not self._outbox.empty:
             # Being woken is enough: every turn ends with a flush.
             handlers[self._outbox.fd] = (select.POLLOUT, lambda: None)
-        if self._exit_status is None:
-            self._add_program_handlers(handlers, now)
-        return handlers
-
-    def _add_program_handlers(self, handlers: Handlers, now: float) -> None:
+        if self._exit_status is not None:
+            return handlers
         if self._listening:
             handlers[self._program.ready] = (select.POLLIN, self._hear_runtime)
         if self._control_pending:
@@ -102,6 +102,7 @@ class Supervisor:
         for stream in self._wanted_streams():
             if stream.rests_until <= now or self._stopping:
                 handlers[stream.fd] = (select.POLLIN, self._forwarder(stream))
+        return handlers
 
     def _wanted_streams(self) -> list[Stream]:
         return [] if self._execution is None or self._outbox.full else self._execution.open_streams
@@ -127,16 +128,13 @@ class Supervisor:
         if not received:
             raise LeashError
         if self._exit_status is None:
-            self._obey(received)
+            try:
+                for kind, payload in self._decoder.feed(received):
+                    self._obey(orders.parse(kind, payload))
+            except frames.ProtocolError as error:
+                self._fail(str(error))
 
-    def _obey(self, received: bytes) -> None:
-        try:
-            for kind, payload in self._decoder.feed(received):
-                self._obey_order(orders.parse(kind, payload))
-        except frames.ProtocolError as error:
-            self._fail(str(error))
-
-    def _obey_order(self, order: orders.Prepare | orders.Preload | orders.Run) -> None:
+    def _obey(self, order: orders.Prepare | orders.Preload | orders.Run) -> None:
         if self._run_order is not None:
             raise frames.ProtocolError("the run order was the last one; nothing may follow it")
         if isinstance(order, orders.Prepare):
@@ -149,27 +147,23 @@ class Supervisor:
             self._start_run()
 
     def _hear_runtime(self) -> None:
-        """It says when it is ready and when it has preloaded; it closes the pipe before the program begins."""
+        """Note that the runtime is ready or has preloaded; it closes the pipe before the program begins."""
         try:
             said = os.read(self._program.ready, 1)
         except BlockingIOError:
             return
         self._listening = bool(said)
-        if not self._ready:
-            self._note_ready(bool(said))
-        elif said:
+        was_ready, self._ready = self._ready, True
+        if was_ready and said:
             self._outbox.put(frames.PRELOAD, b"")
-
-    def _note_ready(self, is_ready: bool) -> None:
-        self._ready = True
-        if is_ready:
+        elif said:
             self._outbox.put(frames.READY, PROTOCOL)
             self._start_run()
-        else:
+        elif not was_ready:
             self._fail(f"the {self._language} runtime ended before it was ready")
 
     def _start_run(self) -> None:
-        """A run order that comes early waits, so that loading the runtime costs the program no time."""
+        """Start the run if the runtime is ready: an early order waits, so that loading costs the program no time."""
         if self._ready and self._run_order is not None and self._exit_status is None:
             self._execution = Execution(self._run_order, self._program)
             self._control_pending += frames.RUN + self._run_order.parcel
@@ -187,26 +181,24 @@ class Supervisor:
             os.close(self._program.control)
 
     def _forwarder(self, stream: Stream) -> Callable[[], None]:
-        return lambda: self._forward(stream)
+        def forward() -> None:
+            if not stream.forward(self._outbox):
+                self._end(OUTPUT_LIMIT)
 
-    def _forward(self, stream: Stream) -> None:
-        if not stream.forward(self._outbox):
-            self._end(OUTPUT_LIMIT)
+        return forward
 
     def _reap(self) -> None:
         os.read(self._wakeup, _READ_BYTES)
         for pid, wait_status in processes.reap():
-            if pid == self._program.pid:
-                self._note_exit(wait_status)
+            if pid != self._program.pid:
+                continue
+            if self._execution is not None:
+                self._execution.record_exit(wait_status)
+                self._stop_everything()
+            else:
+                self._fail(f"the {self._language} runtime ended before it was given a program")
         if self._stopping:
             self._kill_everything()
-
-    def _note_exit(self, wait_status: int) -> None:
-        if self._execution is not None:
-            self._execution.record_exit(wait_status)
-            self._stop_everything()
-        else:
-            self._fail(f"the {self._language} runtime ended before it was given a program")
 
     # --- endings ---
 
@@ -240,7 +232,11 @@ class Supervisor:
     def _fail(self, message: str) -> None:
         if self._exit_status is None:
             self._kill_everything()
-            explained = message + _last_words(self._program.stderr)
+            try:
+                last_words = os.read(self._program.stderr, frames.MAX_PAYLOAD_BYTES).decode(errors="replace").strip()
+            except OSError:
+                last_words = ""
+            explained = f"{message}: {last_words}" if last_words else message
             self._outbox.put(frames.FAULT, explained[:_FAULT_CHARACTERS].encode(errors="replace"))
             self._exit_status = EXIT_FAULT
 
@@ -252,11 +248,3 @@ def _poll(handlers: Handlers, seconds: float) -> list[int]:
     # Rounded up: waking a fraction of a millisecond early would spin until the time has come.
     milliseconds = int(min(max(0.0, seconds), _LONGEST_POLL_SECONDS) * 1000) + 1
     return [fd for fd, _ in poll.poll(milliseconds)]
-
-
-def _last_words(stderr: int) -> str:
-    try:
-        words = os.read(stderr, frames.MAX_PAYLOAD_BYTES).decode(errors="replace").strip()
-    except OSError:
-        return ""
-    return f": {words}" if words else ""

@@ -22,7 +22,7 @@ const isOurTypeScript = (url) =>
 const isFile = (path) => existsSync(path) && statSync(path).isFile();
 
 /**
- * The TypeScript files that a specifier may mean when the file it names is not there.
+ * Lists the TypeScript files that a specifier may mean when the file it names is not there.
  * @param {string} path
  */
 function candidates(path) {
@@ -31,6 +31,7 @@ function candidates(path) {
 }
 
 /**
+ * Finds the TypeScript file of the workspace that a specifier means, if Node would not find it.
  * @param {string} specifier
  * @param {string | undefined} parentUrl
  * @returns {string | undefined}
@@ -44,8 +45,8 @@ function typeScriptFileFor(specifier, parentUrl) {
 }
 
 /**
- * Blanking types out keeps every position; only syntax that needs code of its own (enums, namespaces, parameter
- * properties) is transformed, with a source map that leads back to the user's lines.
+ * Blanks types out, which keeps every position, and transforms only what needs code of its own (enums, namespaces,
+ * parameter properties), with a source map that leads back to the user's lines.
  * @param {string} source
  * @param {string} url
  */
@@ -76,21 +77,18 @@ function installHooks() {
   });
 }
 
-/** All modules share them; only the program is expected to ask for `require.main`. */
-function commonJsGlobals() {
+/** Defines what CommonJS modules have, shared by all modules; only the program should ask for `require.main`. */
+function defineCommonJsGlobals() {
   const require = createRequire(mainPath);
   const module = { exports: {}, filename: mainPath };
   Object.assign(require, { main: module });
-  return { require, module, exports: module.exports, __filename: mainPath, __dirname: dirname(mainPath) };
-}
-
-function defineCommonJsGlobals() {
-  for (const [name, value] of Object.entries(commonJsGlobals())) {
+  const globals = { require, module, exports: module.exports, __filename: mainPath, __dirname: dirname(mainPath) };
+  for (const [name, value] of Object.entries(globals)) {
     Object.defineProperty(globalThis, name, { value, writable: true, configurable: true });
   }
 }
 
-/** Its first use warns that it is experimental; only that warning is kept quiet, not the program's own. */
+/** Uses the stripper once, without the warning that it is experimental; the program's own warnings are shown. */
 function loadStripperQuietly() {
   const { emitWarning } = process;
   process.emitWarning = () => {};

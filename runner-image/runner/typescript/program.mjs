@@ -13,7 +13,7 @@ const CONTROL_FD = 3;
 const READY_FD = 4;
 const PRELOAD = 'L';
 
-/** A forked Node inherits these options; it must get the hooks, but not wait for a program of its own. */
+/** Changes the options that a forked Node inherits: it must get the hooks, but not wait for a program of its own. */
 function passOnlyHooksToForks() {
   const hooks = new URL('./hooks.mjs', import.meta.url).pathname;
   process.execArgv = process.execArgv.map((option) =>
@@ -21,15 +21,15 @@ function passOnlyHooksToForks() {
   );
 }
 
-/** Otherwise process.exit() would drop what does not fit into the pipe at once. */
+/** Makes writing block: otherwise process.exit() would drop what does not fit into the pipe at once. */
 function writeSynchronously() {
   process.stdout._handle.setBlocking(true);
   process.stderr._handle.setBlocking(true);
 }
 
 /**
- * What a first use loads and compiles is loaded and compiled now, when nobody waits for it. Enums and their like are
- * left out: compiling that part of the stripper costs every start more than it saves the few programs that use them.
+ * Loads and compiles, while nobody waits for it, what a first use would load and compile. Enums and their like are left
+ * out: compiling that part of the stripper costs every start more than it saves the few programs that use them.
  */
 async function warmUp() {
   const { default: value } = await import('./warm-up/ordinary.ts');
@@ -37,7 +37,7 @@ async function warmUp() {
   process.stderr.write(traceOf(new Error('warm-up')).slice(0, 0));
 }
 
-/** What the first call of a tool needs is loaded now, when nobody waits for it. */
+/** Loads what the first call of a tool needs, while nobody waits for it. */
 async function loadClientLibrary() {
   try {
     await import(join(workspace, 'servers/_client.js'));
@@ -46,12 +46,14 @@ async function loadClientLibrary() {
   }
 }
 
+/** Waits for the next order, which is one byte. */
 function readOrder() {
   const order = Buffer.alloc(1);
   readSync(CONTROL_FD, order);
   return order.toString();
 }
 
+/** Waits for the program, and returns its code and its environment. */
 async function receive() {
   writeSync(READY_FD, '\n');
   while (readOrder() === PRELOAD) {
@@ -76,7 +78,10 @@ function extendEnvironment(environment) {
 /** @param {'uncaughtException' | 'unhandledRejection'} event */
 const userListens = (event) => process.listenerCount(event) > 1;
 
-/** @param {unknown} error */
+/**
+ * Shows the error and ends the program with status 1.
+ * @param {unknown} error
+ */
 function die(error) {
   printToStderr(traceOf(error));
   process.exit(1);
@@ -93,7 +98,7 @@ function reportUncaughtErrors() {
   });
 }
 
-/** Like process.exit(), an exit without listeners of the program's own skips the teardown of the interpreter. */
+/** Skips the teardown of the interpreter, as process.exit() does, if the program itself does not listen for the exit. */
 function leaveQuickly() {
   process.on('exit', (exitCode) => {
     if (process.listenerCount('exit') === 1) process.reallyExit(exitCode);

@@ -45,7 +45,7 @@ function originalPosition(javaScript, line, column) {
 }
 
 /**
- * The place, the source line and a caret, to be shown above the message; empty when no module explains the error.
+ * Returns the place, the source line and a caret, to be shown above the message; empty if no module explains the error.
  * @param {SyntaxError} error
  */
 export function locateSyntaxError(error) {

@@ -28,7 +28,7 @@ function withoutForeignFrames(text) {
 }
 
 /**
- * Compilers report `file:LINE`, the source and a caret; the column is where the caret stands.
+ * Adds the column to the place that a compiler reports as `file:LINE`, the source and a caret.
  * @param {string} text
  */
 function withColumn(text) {
