@@ -43,8 +43,8 @@ socket() {
 # Asked from inside a container, because that is where it counts: in a virtual machine or a rootless engine
 # the group there is another than the one seen from here.
 group_of_socket() {
-    docker run --rm --network none --user 0 --entrypoint /usr/bin/python3 --volume "$1:/var/run/docker.sock" \
-        "$ORCHESTRATOR_IMAGE" -I -S -c 'import os; print(os.stat("/var/run/docker.sock").st_gid)'
+    docker run --rm --interactive --network none --user 0 --entrypoint /usr/bin/python3 \
+        --volume "$1:/var/run/docker.sock" "$ORCHESTRATOR_IMAGE" -I -S - <"$ROOT/scripts/inside/group_of_socket.py"
 }
 
 export_socket() {

@@ -21,9 +21,7 @@ require_space_for_a_first_build() {
     done
 }
 
-runtime_requirements() {
-    "$VENV/bin/python" -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"], sep="\n")'
-}
+runtime_requirements() { "$VENV/bin/python" scripts/requirements.py; }
 
 fetch_site_packages() {
     local platforms

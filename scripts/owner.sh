@@ -17,8 +17,8 @@ owner() { cat "$OWNER_FILE" 2>/dev/null || true; }
 # A daemon that does not run cannot be asked; then what is known already has to do.
 remember_owner() {
     local id
-    id=$(timeout --foreground "$OWNER_SECONDS" docker exec "$DAEMON" /usr/bin/python3 -I -S -c \
-        'print(open("/var/lib/code-executor/instance-id").read())' 2>/dev/null) || return 0
+    id=$(timeout --foreground "$OWNER_SECONDS" docker exec --interactive "$DAEMON" /usr/bin/python3 -I -S - \
+        <"$ROOT/scripts/inside/instance_id.py" 2>/dev/null) || return 0
     [ -z "$id" ] || echo "$id" >"$OWNER_FILE"
 }
 

@@ -22,21 +22,6 @@ require_readable_roles() {
 
 daemon_state() { docker inspect --format '{{.State.Status}}' "$DAEMON" 2>/dev/null || echo absent; }
 
-# Binding is the only test that sees every owner of the port, also those of other users and namespaces.
-port_is_free() {
-    "$VENV/bin/python" - "$1" <<'END'
-import socket, sys
-host, _, port = sys.argv[1].rpartition(":")
-host = host.strip("[]") or "0.0.0.0"
-with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
-    probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        probe.bind((host, int(port)))
-    except OSError as error:
-        sys.exit(str(error))
-END
-}
-
 owner_of_port() {
     local owner=''
     owner=$(docker ps --filter "publish=$1" --format 'the container {{.Names}}' | head -n 1)
@@ -53,7 +38,7 @@ require_port() {
     publish=$(published)
     port=${publish##*:}
     ! already_published_by_the_daemon "$publish" || return 0
-    reason=$(port_is_free "$publish" 2>&1) && return 0
+    reason=$("$VENV/bin/python" scripts/require_free_address.py "$publish" 2>&1) && return 0
     case $reason in
     *"in use"*)
         fail "Port $port is taken by $(owner_of_port "$port"); stop that, or publish elsewhere: CODE_EXECUTOR_PUBLISH=127.0.0.1:9191 make up"
@@ -93,22 +78,15 @@ start_servers() {
         start_one_by_one "${services[@]}"
 }
 
-ready() {
-    "$VENV/bin/python" - "$(api_url)/readyz" <<'END' 2>/dev/null
-import sys, urllib.request
-direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-sys.exit(direct.open(sys.argv[1], timeout=3).status != 200)
-END
-}
-
 stopped() {
     case $(daemon_state) in exited | dead | restarting | absent) true ;; *) false ;; esac
 }
 
 wait_until_ready() {
-    local deadline=$((SECONDS + READY_SECONDS))
+    local deadline=$((SECONDS + READY_SECONDS)) url
+    url=$(api_url)
     while ! stopped && [ "$SECONDS" -lt "$deadline" ]; do
-        ! ready || return 0
+        ! "$VENV/bin/python" scripts/ask_daemon.py ready "$url" || return 0
         sleep 0.3
     done
     echo "The daemon is $(daemon_state). Its last log lines:"

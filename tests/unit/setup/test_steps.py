@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import tomllib
 
@@ -88,6 +89,14 @@ def test_every_dependency_of_the_project_is_pinned() -> None:
     pins = (PROJECT / "orchestrator" / "constraints.txt").read_text().splitlines()
     pinned = {plain_name(pin) for pin in pins if "==" in pin}
     assert {plain_name(dependency) for dependency in wanted} - pinned == set()
+
+
+def test_the_image_gets_the_dependencies_of_the_project_and_the_pins_those_of_its_tools_as_well(tree: Tree) -> None:
+    shutil.copy(PROJECT / "pyproject.toml", tree.path)
+    project = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
+    asked = [tree.run(".venv/bin/python", "scripts/requirements.py", *extras).stdout for extras in ([], ["dev"])]
+    assert asked[0].splitlines() == project["dependencies"]
+    assert asked[1].splitlines() == project["dependencies"] + project["optional-dependencies"]["dev"]
 
 
 def plain_name(requirement: str) -> str:
