@@ -32,22 +32,20 @@ audit() {
     rm -f "$report"
 }
 
-shell_scripts() { find scripts .ci -type f -exec grep -lE '^#!.*\b(ba)?sh$|^# shellcheck shell=' {} + | sort; }
+shell_scripts() { find scripts deploy .ci -type f -exec grep -lE '^#!.*\b(ba)?sh$|^# shellcheck shell=' {} + | sort; }
 
 check ruff check .
 check ruff format --check .
 check mypy --strict orchestrator
 check mypy --strict runner-image/runner
 check mypy --strict runner-image/client-library/python
-check mypy --strict scripts/settings_table.py
+check mypy --strict scripts
+check mypy --strict deploy
 check mypy --strict bench
-check mypy --strict scripts/image/pick_packages.py
-check mypy --strict scripts/stack/stack.py
-check mypy --strict scripts/stack/proxy/start.py
 check lint-imports
 mapfile -t scripts < <(shell_scripts)
 check shellcheck --external-sources --source-path=SCRIPTDIR "${scripts[@]}"
-check bandit --quiet --severity-level medium --configfile pyproject.toml --recursive orchestrator runner-image scripts
+check bandit --quiet --severity-level medium --configfile pyproject.toml --recursive orchestrator runner-image scripts deploy
 check_if_there hadolint --failure-threshold error orchestrator/Dockerfile runner-image/Dockerfile
 audit
 [ "$failed" -eq 0 ] || fail "A check failed; 'make fmt' fixes what is only a matter of format."

@@ -114,13 +114,11 @@ lock_the_tree() {
     flock -w 900 9 || fail "Another make has held $BUILD/lock for 15 minutes; end it, then run this again."
 }
 
-# in_settings_file NAME: its value in .env, where the last line counts; `export`, quotes and a comment are no part of it.
-in_settings_file() {
-    [ -r .env ] || return 0
-    sed -nE "s/^[[:space:]]*(export[[:space:]]+)?$1[[:space:]]*=[[:space:]]*//p" .env | tail -n 1 |
-        sed -E -e "s/^'([^']*)'[[:space:]]*(#.*)?\$/\1/" -e t -e 's/^"([^"]*)"[[:space:]]*(#.*)?$/\1/' -e t \
-            -e 's/[[:space:]]+#.*//' -e 's/[[:space:]]+$//'
-}
+# any_python: the one of .venv, or before there is one, the machine's own.
+any_python() { if [ -x "$VENV/bin/python" ]; then echo "$VENV/bin/python"; else echo "${PYTHON:-python3}"; fi; }
+
+# in_settings_file NAME: its value in .env.
+in_settings_file() { [ ! -r .env ] || "$(any_python)" -I -S deploy/settings_file.py .env "$1"; }
 
 # configured NAME DEFAULT: from the environment, otherwise from .env, otherwise the default.
 configured() {
@@ -146,7 +144,7 @@ api_address() {
 
 api_url() { printf 'http://%s' "$(api_address)"; }
 
-stack() { "$VENV/bin/python" -P "$ROOT/scripts/stack/stack.py" "$@"; }
+stack() { "$VENV/bin/python" -m deploy.stack "$@"; }
 
 # The containers of the MCP servers and of what they need, as "SERVICE ID" lines.
 stack_containers() {
@@ -154,11 +152,11 @@ stack_containers() {
         --format '{{.Label "com.docker.compose.service"}} {{.ID}}' | grep -v '^orchestrator ' || true
 }
 
-# sha256 of the names, modes and contents of everything below the given paths.
+# sha256 of the names, modes and contents of everything below the given paths, without the caches that Python leaves.
 fingerprint() {
-    find "$@" \( -type f -o -type l \) -print0 | LC_ALL=C sort -z |
+    find "$@" -name __pycache__ -prune -o \( -type f -o -type l \) -print0 | LC_ALL=C sort -z |
         xargs -0 -r stat -c '%a %n' | sha256sum
-    find "$@" -type f -print0 | LC_ALL=C sort -z | xargs -0 -r sha256sum
+    find "$@" -name __pycache__ -prune -o -type f -print0 | LC_ALL=C sort -z | xargs -0 -r sha256sum
 }
 
 image_label() {

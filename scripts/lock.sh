@@ -5,15 +5,7 @@ set -euo pipefail
 
 readonly PINS=orchestrator/constraints.txt
 readonly FRESH=$BUILD/lock-venv
-readonly PACKAGES=scripts/stack/packages
-
-requirements() {
-    "$VENV/bin/python" - <<'END'
-import tomllib
-project = tomllib.load(open("pyproject.toml", "rb"))["project"]
-print(*project["dependencies"], *project["optional-dependencies"]["dev"], sep="\n")
-END
-}
+readonly PACKAGES=deploy/stack/packages
 
 # resolve REQUIREMENTS PINS COMMENT
 resolve() {
@@ -28,7 +20,7 @@ resolve() {
 }
 
 resolve_project() {
-    requirements >"$BUILD/requirements.in"
+    "$VENV/bin/python" scripts/requirements.py dev >"$BUILD/requirements.in"
     resolve "$BUILD/requirements.in" "$PINS" "Written by 'make lock'; holds for the daemon's image and for .venv."
 }
 

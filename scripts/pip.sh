@@ -6,9 +6,7 @@ environment_is_there() { [ "$(cat "$1/package" 2>/dev/null)" = "$2" ] && made_he
 
 # install_environment DIRECTORY REQUIREMENT: a venv knows its own path, so it is made in place and its stamp written last.
 install_environment() {
-    local python=$VENV/bin/python
-    [ -x "$python" ] || python=${PYTHON:-python3}
-    "$python" -m venv --clear "$1"
+    "$(any_python)" -m venv --clear "$1"
     "$1/bin/python" -m pip install --disable-pip-version-check "$2"
     echo "$2" >"$1/package"
 }

@@ -9,7 +9,7 @@ set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 . "$ROOT/scripts/building.sh"
 
-readonly SOURCES=scripts/stack
+readonly SOURCES=deploy/stack
 readonly FETCHED=$BUILD/stack-packages
 readonly OWN_POSTGRES_IMAGE=mcp-code-executor/postgres
 

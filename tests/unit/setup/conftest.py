@@ -12,7 +12,8 @@ from tests.unit.setup.machine import PROJECT, Tree
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Tree:
-    shutil.copytree(PROJECT / "scripts", tmp_path / "scripts")
+    for name in ("deploy", "scripts"):
+        shutil.copytree(PROJECT / name, tmp_path / name)
     shutil.copy(PROJECT / "roles.json", tmp_path / "roles.json")
     made = Tree(tmp_path)
     made.commands.mkdir()

@@ -72,6 +72,7 @@ def test_stress_ng_is_added_to_a_runner_image_only_when_there_is_one(tree: Tree)
         ("chmod 700 things/a", True),
         ("mv things/a things/b", True),
         ("touch -d 2001-01-01 things/a", False),
+        ("mkdir things/__pycache__; touch things/__pycache__/a.pyc", False),
     ],
 )
 def test_an_image_is_rebuilt_for_a_change_of_content_mode_or_name_only(tree: Tree, change: str, differs: bool) -> None:

@@ -12,7 +12,7 @@ from tests.unit.setup.machine import PROJECT
 
 @pytest.fixture(scope="module")
 def start() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("start", PROJECT / "scripts" / "stack" / "proxy" / "start.py")
+    spec = importlib.util.spec_from_file_location("start", PROJECT / "deploy" / "stack" / "proxy" / "start.py")
     assert spec
     assert spec.loader
     module = importlib.util.module_from_spec(spec)

@@ -11,7 +11,7 @@ import pytest
 
 from tests.unit.setup.machine import CATCHES_INTERRUPT, PROJECT, Tree
 
-SERVERS = tomllib.loads((PROJECT / "scripts" / "stack" / "servers.toml").read_text())["servers"]
+SERVERS = tomllib.loads((PROJECT / "deploy" / "stack" / "servers.toml").read_text())["servers"]
 ACCOUNT = {"GEMINI_API_KEY": "key-of-an-account"}
 
 
@@ -24,7 +24,7 @@ def compose_service(name: str) -> str:
 
 
 def stack(tree: Tree, *arguments: str, **environment: str) -> list[str]:
-    ended = tree.run(".venv/bin/python", "-P", "scripts/stack/stack.py", *arguments, **environment)
+    ended = tree.run(".venv/bin/python", "-m", "deploy.stack", *arguments, **environment)
     assert ended.returncode == 0, ended.stderr
     return ended.stdout.splitlines()
 
@@ -78,7 +78,7 @@ def test_no_server_but_the_browser_is_on_the_network_of_the_browser(name: str) -
 
 
 def test_packages_are_pinned_with_their_digests_and_without_addresses() -> None:
-    locks = sorted((PROJECT / "scripts" / "stack" / "packages").glob("*/package-lock.json"))
+    locks = sorted((PROJECT / "deploy" / "stack" / "packages").glob("*/package-lock.json"))
     assert len(locks) == 7
     for lock in locks:
         packages = json.loads(lock.read_text())["packages"]
@@ -122,7 +122,7 @@ def test_a_pulled_proxy_asks_for_a_token_that_is_in_no_file_but_its_own(tree: Tr
 
 def test_a_pulled_proxy_fetches_the_versions_that_our_image_holds(tree: Tree) -> None:
     stack(tree, "write", "--proxy", "pulled", "filesystem")
-    pinned = json.loads((PROJECT / "scripts/stack/packages/mcp-proxy/package.json").read_text())["dependencies"]
+    pinned = json.loads((PROJECT / "deploy/stack/packages/mcp-proxy/package.json").read_text())["dependencies"]
     entry = settings(tree, "mcp-proxy", "config.json")["mcpServers"]["filesystem"]
     name = "@modelcontextprotocol/server-filesystem"
     assert [entry["command"], *entry["args"]] == ["npx", "-y", f"{name}@{pinned[name]}", "/workspace"]
@@ -167,7 +167,7 @@ def test_a_container_is_named_only_when_its_settings_are_new(tree: Tree) -> None
 
 
 def test_a_server_without_its_account_is_left_out_with_the_variable_to_set(tree: Tree) -> None:
-    ended = tree.run(".venv/bin/python", "scripts/stack/stack.py", "usable", "gemini-image", "memory", "memory")
+    ended = tree.run(".venv/bin/python", "-m", "deploy.stack", "usable", "gemini-image", "memory", "memory")
     assert ended.stdout == "memory\n"
     assert "gemini-image is left out: set GEMINI_API_KEY" in ended.stderr
     assert stack(tree, "usable", "gemini-image", **ACCOUNT) == ["gemini-image"]
@@ -179,7 +179,7 @@ def test_an_account_may_be_set_in_the_settings_file(tree: Tree) -> None:
 
 
 def test_an_unknown_server_is_left_out_with_the_known_names(tree: Tree) -> None:
-    ended = tree.run(".venv/bin/python", "scripts/stack/stack.py", "usable", "playright", "memory")
+    ended = tree.run(".venv/bin/python", "-m", "deploy.stack", "usable", "playright", "memory")
     assert ended.stdout == "memory\n"
     assert "There is no server playright; there are filesystem" in ended.stderr
 
@@ -188,7 +188,7 @@ def test_the_daemon_gets_the_variables_that_its_servers_refer_to_and_no_others(t
     servers = tree.path / "servers.json"
     servers.write_text('{"mcpServers": {"a": {"url": "http://a/${PLACE:-here}", "headers": {"X": "${A_KEY}"}}}}')
     variables = {"A_KEY": "it's $HOME"}
-    ended = tree.run(".venv/bin/python", "scripts/stack/stack.py", "daemon-env", str(servers), **variables)
+    ended = tree.run(".venv/bin/python", "-m", "deploy.stack", "daemon-env", str(servers), **variables)
     assert ended.returncode == 1
     assert "A_KEY holds a quote" in ended.stderr
     assert stack(tree, "daemon-env", str(servers), A_KEY="a $b", OTHER="no") == ["A_KEY='a $b'"]

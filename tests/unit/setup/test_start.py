@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import socket
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -175,12 +176,20 @@ def test_a_setting_comes_from_the_environment_before_the_file_before_the_default
         ("NAME='[\"a\"]'", '["a"]'),
         ("NAME=windows\r", "windows"),
         ("NAME=first\nOTHER_NAME=other\nNAME=last\n# NAME=off", "last"),
+        ("NAME=kept\nNAME='not closed\nNAME='more' than one", "kept"),
+        ("NAME=kept\nOTHER='\nNAME=inside\n'", "kept"),
+        ("NAME=#plain", "#plain"),
+        ("NAME=a\\tb", "a\\tb"),
+        ("NAME='a\\tb \\\\c'", "a\\tb \\c"),
+        ('NAME="a\\tb \\"c\\""', 'a\tb "c"'),
+        ("PLACE=here\nNAME=${PLACE}/${ELSEWHERE:-there}${NOWHERE}", "here/there"),
+        ("NAME=größer", "größer"),
     ],
 )
 def test_every_part_reads_a_line_of_the_settings_file_alike(tree: Tree, line: str, value: str) -> None:
     tree.command("docker")
     file = tree.path / ".env"
-    file.write_text(line.replace("NAME", "CODE_EXECUTOR_X") + "\n")
+    file.write_text(line.replace("NAME", "CODE_EXECUTOR_X") + "\n", encoding="utf-8")
     assert dotenv_values(file)["CODE_EXECUTOR_X"] == value, "what the commands read"
     assert tree.bash("configured CODE_EXECUTOR_X default").stdout == value
     assert tree.run("scripts/compose.sh", "ps").returncode == 0
@@ -189,16 +198,28 @@ def test_every_part_reads_a_line_of_the_settings_file_alike(tree: Tree, line: st
     assert dotenv_values(tree.path / ".build" / "daemon.env")["CODE_EXECUTOR_X"] == value
 
 
+def test_the_settings_file_can_be_read_before_there_is_an_environment(tree: Tree) -> None:
+    (tree.path / ".venv" / "bin" / "python").unlink()
+    (tree.path / ".env").write_text("CODE_EXECUTOR_PUBLISH=file\n")
+    assert tree.bash("configured CODE_EXECUTOR_PUBLISH default", PYTHON=sys.executable).stdout == "file"
+
+
 def test_a_setting_that_is_empty_gives_way_to_the_next(tree: Tree) -> None:
     (tree.path / ".env").write_text("CODE_EXECUTOR_PUBLISH=''\n")
     assert tree.bash("configured CODE_EXECUTOR_PUBLISH default", CODE_EXECUTOR_PUBLISH="").stdout == "default"
 
 
-def test_a_value_that_cannot_be_handed_to_the_daemon_is_refused_by_its_name(tree: Tree) -> None:
+@pytest.mark.parametrize(
+    ("value", "reason"), [("it's", "holds a quote"), ("a\nb", "or a line break"), ("a\\", "or ends with a backslash")]
+)
+def test_a_value_that_cannot_be_handed_to_the_daemon_is_refused_by_its_name(
+    tree: Tree, value: str, reason: str
+) -> None:
     tree.command("docker")
-    ended = tree.run("scripts/compose.sh", "ps", CODE_EXECUTOR_MATRIX_TOKEN="it's")
+    ended = tree.run("scripts/compose.sh", "ps", CODE_EXECUTOR_MATRIX_TOKEN=value)
     assert ended.returncode == 1
     assert "The value of CODE_EXECUTOR_MATRIX_TOKEN holds a quote" in ended.stderr
+    assert reason in ended.stderr
 
 
 SERVERS_RUN = """

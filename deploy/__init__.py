@@ -1,0 +1,1 @@
+"""What runs beside the daemon, and how it is set up."""

@@ -1,0 +1,1 @@
+"""The stack of MCP servers that runs beside the daemon: which there are, and the settings of their containers."""

@@ -1,0 +1,94 @@
+"""Says what the stack of MCP servers consists of, and writes the settings of its containers.
+
+python -m deploy.stack default                      the servers that come up without being asked for
+python -m deploy.stack services SERVER…             the compose services they need
+python -m deploy.stack usable SERVER…               those of them that exist and have the variables they need
+python -m deploy.stack without SERVICE,… SERVER…    those of them that need none of the services
+python -m deploy.stack packages SERVER              the Debian packages that its image needs
+python -m deploy.stack write --proxy KIND SERVER…   the settings below .build/stack, and what is missing in secrets/;
+                                                    says which containers have new settings
+python -m deploy.stack secrets                      NAME=value of what is in secrets/, for compose
+python -m deploy.stack daemon-env FILE              NAME='value' of the daemon's settings, and of what a servers.json
+                                                    refers to
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from deploy.stack.rendering import write_everything
+from deploy.stack.servers import Problem, ProxyKind, Stack
+from deploy.stack.variables import Variables
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def main() -> None:
+    try:
+        for line in run(parse(sys.argv[1:])):
+            sys.stdout.write(f"{line}\n")
+    except Problem as problem:
+        sys.exit(str(problem))
+
+
+def parse(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m deploy.stack", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("default")
+    commands.add_parser("secrets")
+    commands.add_parser("services").add_argument("names", nargs="*")
+    commands.add_parser("packages").add_argument("names", nargs=1)
+    writing = commands.add_parser("write")
+    writing.add_argument("--proxy", type=ProxyKind, required=True)
+    writing.add_argument("names", nargs="*")
+    commands.add_parser("usable").add_argument("names", nargs="*")
+    without = commands.add_parser("without")
+    without.add_argument("services", type=lambda text: text.split(","))
+    without.add_argument("names", nargs="*")
+    commands.add_parser("daemon-env").add_argument("file", type=Path)
+    return parser.parse_args(arguments)
+
+
+def run(chosen: argparse.Namespace) -> Iterable[str]:
+    stack = Stack.read()
+    variables = Variables.of(ROOT, stack.generated)
+    match chosen.command:
+        case "default":
+            return stack.default()
+        case "daemon-env":
+            return variables.lines_for_daemon(chosen.file)
+        case "secrets":
+            return variables.secrets_for_compose()
+        case "usable":
+            return usable(stack, variables, chosen.names)
+    servers = [stack.server(name) for name in chosen.names]
+    match chosen.command:
+        case "without":
+            unwanted = set(chosen.services)
+            return [server.name for server in servers if not unwanted & set(stack.services_of([server]))]
+        case "services":
+            return stack.services_of(servers)
+        case "packages":
+            return [package for server in servers for package in server.debian]
+        case "write":
+            return write_everything(stack, variables, chosen.proxy, servers, ROOT / ".build" / "stack")
+    return []
+
+
+def usable(stack: Stack, variables: Variables, names: Iterable[str]) -> Iterator[str]:
+    """Yield the servers that can run; say of each other one why it is left out."""
+    for name in dict.fromkeys(names):
+        try:
+            variables.require(stack.server(name))
+            yield name
+        except Problem as problem:
+            sys.stderr.write(f"  {problem}\n")
+
+
+if __name__ == "__main__":
+    main()

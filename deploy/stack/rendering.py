@@ -1,0 +1,91 @@
+"""The settings of the stack's containers and of the daemon: which document says what, and writing them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from deploy.stack.files import write
+from deploy.stack.servers import ProxyKind, Server, Stack
+from deploy.stack.variables import Variables, referred_to
+
+PORT = 9090
+PROXY = "mcp-proxy"
+PATHS = {ProxyKind.OURS: "/servers/{server}/mcp", ProxyKind.PULLED: "/{server}/mcp"}
+PROXY_TOKEN = "MCP_PROXY_TOKEN"  # noqa: S105  # the name of a variable
+
+
+def write_everything(
+    stack: Stack, variables: Variables, kind: ProxyKind, servers: list[Server], into: Path
+) -> Iterator[str]:
+    """Write every document and make the secrets that they refer to; yield each container with new settings."""
+    for container, inside in _by_container(server for server in servers if not server.url).items():
+        # The other containers are of our own image in any case.
+        document = proxy_document(kind if container == PROXY else ProxyKind.OURS, container, inside)
+        if write(into / container / "config.json", _as_json(document), 0o644):
+            yield container
+    write(into / "daemon" / "servers.json", _as_json(daemon_document(kind, servers)), 0o644)
+    for name in _variables_of(stack, kind, servers):
+        variables.value(name)
+
+
+def proxy_document(kind: ProxyKind, container: str, servers: Iterable[Server]) -> dict[str, Any]:
+    entries = {server.name: _proxy_entry(kind, server) for server in servers}
+    if kind is ProxyKind.OURS:
+        return {"mcpServers": entries}
+    return {"mcpProxy": _pulled_proxy(container), "mcpServers": entries}
+
+
+def daemon_document(kind: ProxyKind, servers: Iterable[Server]) -> dict[str, Any]:
+    behind, beside = [], {}
+    for server in servers:
+        if server.container == PROXY:
+            behind.append(server.name)
+        else:
+            beside[server.name] = {"type": "http", "url": server.url or _address_of(server)}
+    document: dict[str, Any] = {"mcpServers": beside}
+    if behind:
+        document["proxy"] = {"url": f"http://{PROXY}:{PORT}", "servers": behind, "path": PATHS[kind]}
+        if kind is ProxyKind.PULLED:
+            document["proxy"]["token"] = f"${{{PROXY_TOKEN}}}"
+    return document
+
+
+def _by_container(servers: Iterable[Server]) -> dict[str, list[Server]]:
+    grouped: dict[str, list[Server]] = {}
+    for server in servers:
+        grouped.setdefault(server.container, []).append(server)
+    return grouped
+
+
+def _proxy_entry(kind: ProxyKind, server: Server) -> dict[str, Any]:
+    command, *args = server.command(kind)
+    return {"command": command, "args": args, "env": dict(server.env)}
+
+
+def _pulled_proxy(container: str) -> dict[str, Any]:
+    return {
+        "baseURL": f"http://{container}:{PORT}",
+        "addr": f":{PORT}",
+        "name": container,
+        "version": "1",
+        "type": "streamable-http",
+        "options": {"authTokens": [f"${{{PROXY_TOKEN}}}"], "panicIfInvalid": False, "logEnabled": True},
+    }
+
+
+def _address_of(server: Server) -> str:
+    return f"http://{server.container}:{PORT}{PATHS[ProxyKind.OURS].format(server=server.name)}"
+
+
+def _variables_of(stack: Stack, kind: ProxyKind, servers: list[Server]) -> list[str]:
+    of_servers = referred_to(text for server in servers for text in (*server.args, *server.env.values()))
+    of_services = [name for service in stack.services_of(servers) for name in stack.services.get(service, ())]
+    of_proxy = [PROXY_TOKEN] if kind is ProxyKind.PULLED else []
+    return [*of_servers, *of_services, *of_proxy]
+
+
+def _as_json(document: Mapping[str, Any]) -> str:
+    return json.dumps(document, indent=2) + "\n"

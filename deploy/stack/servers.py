@@ -1,0 +1,96 @@
+"""The MCP servers of servers.toml, and the compose services that they need."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+
+
+class Problem(Exception):
+    """Ends the command with one sentence."""
+
+
+class ProxyKind(StrEnum):
+    OURS = "ours"
+    PULLED = "pulled"
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    name: str
+    container: str
+    default: bool
+    package: str
+    program: str
+    module: str
+    url: str
+    args: tuple[str, ...]
+    env: Mapping[str, str]
+    needs: tuple[str, ...]
+    services: tuple[str, ...]
+    debian: tuple[str, ...]
+
+    @classmethod
+    def from_table(cls, name: str, table: Mapping[str, Any]) -> Server:
+        return cls(
+            name=name,
+            container=table.get("container", f"mcp-{name}"),
+            default=table.get("default", False),
+            package=table.get("package", ""),
+            program=table.get("program", ""),
+            module=table.get("module", ""),
+            url=table.get("url", ""),
+            args=tuple(table.get("args", ())),
+            env=table.get("env", {}),
+            needs=tuple(table.get("needs", ())),
+            services=tuple(table.get("services", ())),
+            debian=tuple(table.get("debian", ())),
+        )
+
+    def command(self, kind: ProxyKind) -> list[str]:
+        """Return how a proxy starts it: our images hold the servers, a pulled proxy fetches them itself."""
+        if kind is ProxyKind.PULLED:
+            return ["npx", "-y", f"{self.package}@{self._pinned_version()}", *self.args]
+        if self.program:
+            return ["node", f"/app/node_modules/{self.program}", *self.args]
+        return ["python3", "-m", self.module, *self.args]
+
+    def _pinned_version(self) -> str:
+        manifest = json.loads((HERE / "packages" / self.container / "package.json").read_text())
+        return str(manifest["dependencies"][self.package])
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    servers: Mapping[str, Server]
+    services: Mapping[str, tuple[str, ...]]
+    generated: Mapping[str, str]
+
+    @classmethod
+    def read(cls, path: Path = HERE / "servers.toml") -> Stack:
+        tables = tomllib.loads(path.read_text())
+        return cls(
+            servers={name: Server.from_table(name, table) for name, table in tables["servers"].items()},
+            services={name: tuple(variables) for name, variables in tables["services"].items()},
+            generated=tables["generated"],
+        )
+
+    def default(self) -> list[str]:
+        return [server.name for server in self.servers.values() if server.default]
+
+    def server(self, name: str) -> Server:
+        if name not in self.servers:
+            raise Problem(f"There is no server {name}; there are {', '.join(self.servers)}.")
+        return self.servers[name]
+
+    def services_of(self, servers: Iterable[Server]) -> list[str]:
+        """Return the compose services that the servers need; those that others depend on come first."""
+        names = [name for server in servers for name in (*server.services, server.container)]
+        return sorted(dict.fromkeys(names), key=lambda name: name not in self.services)

@@ -1,0 +1,81 @@
+"""The variables of the stack: given in the environment or in .env, or secrets that are made on first use."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from deploy import settings_file
+from deploy.stack.files import write
+from deploy.stack.servers import Problem, Server
+
+REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-[^}]*)?\}")
+# For the command line on this side only: a key must not reach the daemon, and paths of this machine mean nothing there.
+NOT_FOR_THE_DAEMON = re.compile(
+    r"CODE_EXECUTOR_(PUBLISH|TEST_\w*|KEY|URL|SECRETS_DIR|SERVERS_FILE|DOCKER_HOST|SECCOMP_FILE)"
+)
+SECRET_BYTES = 32
+SECRET_MODE = 0o640
+
+
+@dataclass(frozen=True, slots=True)
+class Variables:
+    given: Mapping[str, str]
+    generated: Mapping[str, str]  # by name, the file below the directory of secrets
+    secrets_dir: Path
+
+    @classmethod
+    def of(cls, root: Path, generated: Mapping[str, str]) -> Variables:
+        """Take the environment before .env; a variable that is empty is not set."""
+        given = settings_file.read(root / ".env") | {name: value for name, value in os.environ.items() if value}
+        return cls(given, generated, root / (given.get("CODE_EXECUTOR_SECRETS_DIR") or "secrets"))
+
+    def value(self, name: str) -> str | None:
+        if self.given.get(name):
+            return self.given[name]
+        file = self.generated.get(name)
+        return _read_or_make_secret(self.secrets_dir / file) if file else None
+
+    def require(self, server: Server) -> None:
+        missing = [name for name in server.needs if not self.value(name)]
+        if missing:
+            raise Problem(
+                f"The server {server.name} is left out: set {' and '.join(missing)} in .env or in the environment."
+            )
+
+    def secrets_for_compose(self) -> list[str]:
+        """Return NAME=value of each secret that exists and that nobody has given another value."""
+        files = {name: self.secrets_dir / file for name, file in self.generated.items() if not self.given.get(name)}
+        return [f"{name}={file.read_text().strip()}" for name, file in files.items() if file.exists()]
+
+    def lines_for_daemon(self, servers_file: Path) -> list[str]:
+        """Return NAME='value' of the daemon's own settings and of what its servers.json names as ${NAME}."""
+        servers = servers_file.read_text() if servers_file.exists() else ""
+        own = [name for name in self.given if name.startswith("CODE_EXECUTOR_")]
+        names = {name for name in (*own, *REFERENCE.findall(servers)) if not NOT_FOR_THE_DAEMON.fullmatch(name)}
+        values = {name: self.value(name) for name in sorted(names)}
+        return [_environment_line(name, value) for name, value in values.items() if value]
+
+
+def referred_to(texts: Iterable[str]) -> list[str]:
+    return REFERENCE.findall(" ".join(texts))
+
+
+def _environment_line(name: str, value: str) -> str:
+    """Both kinds of compose take a value in single quotes as it is."""
+    if "'" in value or "\n" in value or value.endswith("\\"):
+        raise Problem(
+            f"The value of {name} holds a quote or a line break or ends with a backslash, "
+            "which cannot be handed to a container."
+        )
+    return f"{name}='{value}'"
+
+
+def _read_or_make_secret(path: Path) -> str:
+    if not path.exists():
+        write(path, secrets.token_hex(SECRET_BYTES) + "\n", SECRET_MODE)
+    return path.read_text().strip()
