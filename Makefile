@@ -46,13 +46,13 @@ bench: engine venv image ## Measure, side by side with the alternatives (BENCH="
 	@scripts/bench.sh
 
 chaos: engine venv image ## Kill the daemon at random under load and look for orphans (ROUNDS=200)
-	@.venv/bin/python -m bench.chaos --rounds "$(or $(ROUNDS),200)"
+	@.venv/bin/python -m tests.chaos --rounds "$(or $(ROUNDS),200)"
 
 mutation: engine venv image ## Take each hardening option away and see whether a test notices (SAMPLE=20: only so many)
-	@.venv/bin/python -m bench.mutation $(if $(SAMPLE),--sample $(SAMPLE))
+	@.venv/bin/python -m tests.mutation $(if $(SAMPLE),--sample $(SAMPLE))
 
 figures: engine venv image ## Measure every promise and write docs/figures.md; takes an hour (FIGURES="--quick --only chaos")
-	@.venv/bin/python -m bench.figures $(FIGURES)
+	@.venv/bin/python -m tests.figures $(FIGURES)
 
 image: engine venv ## Build both images; skips what has not changed
 	@scripts/images.sh

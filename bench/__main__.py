@@ -40,7 +40,7 @@ SECTIONS: dict[str, Section] = {
     "burst": measure_burst,
     "load": measure_load,
     "crowd": measure_crowd,
-    "memory": lambda engine, plan: measure_idle_memory(engine),
+    "memory": measure_idle_memory,
     "soak": measure_soak,
     "profile": measure_profile,
 }

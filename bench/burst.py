@@ -31,7 +31,7 @@ def measure_burst(engine: Engine, plan: Plan) -> Burst:
     docker: list[float] = []
     replies: list[Reply] = []
     health: list[float] = []
-    with installation(engine, pool=plan.pool) as daemon:
+    with installation(pool=plan.pool) as daemon:
         idle = _idle_health(daemon)
         for number in range(plan.burst_rounds):
             seconds, seen = _our_burst(daemon, plan.burst, health)

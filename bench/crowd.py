@@ -30,7 +30,7 @@ class Starts:
 
 def measure_crowd(engine: Engine, plan: Plan) -> list[Crowd]:
     starts: defaultdict[int, Starts] = defaultdict(Starts)
-    with installation(engine, pool=0) as daemon, _bystanders(engine) as bystanders:
+    with installation(pool=0) as daemon, _bystanders(engine) as bystanders:
         cold, docker = Ours(OURS_COLD, daemon, streaming=True), DockerRun(engine)
         for contestant in (cold, docker):
             contestant.run(HELLO_PYTHON)

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import secrets
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
 
 import docker
 import docker.errors
 
 from bench.progress import say
+from bench.testbed.engine import remove_containers_with, remove_network
 from orchestrator.engines.docker.engine import NETWORK_OPTIONS
-from orchestrator.engines.docker.lockdown import LABEL_OWNER
 
 LABEL = "mcp-code-executor-bench"
-REMOVALS = 5
-REMOVAL_PAUSE_SECONDS = 1.0
 
 
 class Engine:
@@ -39,36 +35,9 @@ class Engine:
         try:
             yield self
         finally:
-            self._remove_all(self.label)
-            self.remove_network(self.network)
+            remove_containers_with(self.label)
+            leave_no_network(self.network)
             self.api.close()
-
-    def remove_installation(self, owner: str, network: str) -> None:
-        self._remove_all(f"{LABEL_OWNER}={owner}")
-        self.remove_network(network)
-
-    def containers_of(self, owner: str) -> list[Any]:
-        filters = {"label": f"{LABEL_OWNER}={owner}"}
-        return list(self.api.containers.list(filters=filters, ignore_removed=True))
-
-    def remove_network(self, name: str) -> None:
-        """An engine may hold on to the endpoint of a container for some time after that was removed."""
-        for _ in range(REMOVALS):
-            try:
-                self.api.networks.get(name).remove()
-            except docker.errors.NotFound:
-                return
-            except docker.errors.APIError as error:
-                problem = error.explanation
-                time.sleep(REMOVAL_PAUSE_SECONDS)
-            else:
-                return
-        say(f"the network {name} is left behind: {problem}")
-
-    def _remove_all(self, label: str) -> None:
-        for container in self.api.containers.list(all=True, filters={"label": label}, ignore_removed=True):
-            with suppress(docker.errors.APIError):  # gone already, or going by its own --rm
-                container.remove(force=True, v=True)
 
     @contextmanager
     def image(self, tag: str, dockerfile: str) -> Iterator[str]:
@@ -85,3 +54,11 @@ class Engine:
         finally:
             with suppress(docker.errors.APIError):
                 self.api.images.remove(tag, force=True)
+
+
+def leave_no_network(name: str) -> None:
+    """One that stays is told; it is no reason to lose what was measured."""
+    try:
+        remove_network(name)
+    except docker.errors.APIError as error:
+        say(f"the network {name} is left behind: {error.explanation}")

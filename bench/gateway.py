@@ -19,7 +19,7 @@ def measure_gateway(engine: Engine, plan: Plan) -> GatewayOverhead:
     direct: list[float] = []
     through: list[float] = []
     gateway: list[float] = []
-    with installation(engine, pool=1, tools=True) as daemon, direct_mcp() as server:
+    with installation(pool=1, tools=True) as daemon, direct_mcp() as server:
         client = daemon.client()
         for _ in range(plan.gateway_rounds):
             direct += _direct_calls(server, plan.gateway_calls)

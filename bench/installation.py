@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import secrets
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -15,10 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.client import Client
-from bench.engine import LABEL, Engine
-from bench.paths import MEMORY_SERVER, NODE, ROOT, RUNNER_IMAGE
-from orchestrator.commands import keys
-from orchestrator.settings import PREFIX
+from bench.engine import LABEL, leave_no_network
+from bench.paths import MEMORY_SERVER, NODE, RUNNER_IMAGE
+from bench.testbed.engine import remove_containers_of
+from bench.testbed.installation import Installation
+from bench.testbed.process import listening_port, serve
 
 START_SECONDS = 30.0
 SETTLE_SECONDS = 60.0
@@ -56,39 +55,41 @@ class Daemon:
 
 
 @contextmanager
-def installation(engine: Engine, *, pool: int, tools: bool = False) -> Iterator[Daemon]:
+def installation(*, pool: int, tools: bool = False) -> Iterator[Daemon]:
     """`pool` warm sandboxes of each language, always; 0 makes every start a cold one."""
     with tempfile.TemporaryDirectory(prefix=f"{LABEL}-") as name:
-        directory, network = Path(name), f"{LABEL}-{secrets.token_hex(4)}"
-        key = _make_keys(directory)
-        _write_servers(directory, tools)
-        log = directory / "daemon.log"
-        process = _serve(_environment(directory, network, pool), log)
+        place, log = _place(Path(name), pool, tools), Path(name) / "daemon.log"
+        process = serve(place, log)
         try:
-            port = _port(process, log)
-            owner = (directory / "data" / "instance-id").read_text().strip()
+            port, key = _port(process, log), place.keys["admin"]
             client = Client(port, key)
-            daemon = Daemon(port, key, owner, process.pid, 2 * pool, client)
+            daemon = Daemon(port, key, place.owner, process.pid, 2 * pool, client)
             _until_ready(client, tools)
             daemon.settle()
             yield daemon
         finally:
             _stop(process)
-            if (directory / "data" / "instance-id").exists():
-                owner = (directory / "data" / "instance-id").read_text().strip()
-                engine.remove_installation(owner, network)
+            if place.was_started:
+                remove_containers_of(place.owner)
+            leave_no_network(place.settings.network)
 
 
-def _make_keys(directory: Path) -> str:
+def _place(directory: Path, pool: int, tools: bool) -> Installation:
     (directory / "roles.json").write_text(json.dumps(ROLES))
-    files = keys.key_files(directory / "roles.json", directory / "secrets")
-    keys.ensure(files)
-    return files[0].read()
-
-
-def _write_servers(directory: Path, tools: bool) -> None:
     servers = {"memory": memory_server(directory)} if tools else {}
     (directory / "servers.json").write_text(json.dumps({"mcpServers": servers}))
+    return Installation.create(
+        directory,
+        roles_file=directory / "roles.json",
+        servers_file=directory / "servers.json",
+        runner_image=RUNNER_IMAGE,
+        network=f"{LABEL}-{secrets.token_hex(4)}",
+        warm_floor=pool,
+        warm_ceiling=pool,
+        warm_memory_bytes=WARM_MEMORY_BYTES,
+        shutdown_grace_seconds=2,
+        **ONE_CALLER,
+    )
 
 
 def memory_server(directory: Path) -> dict[str, object]:
@@ -99,40 +100,11 @@ def memory_server(directory: Path) -> dict[str, object]:
     }
 
 
-def _environment(directory: Path, network: str, pool: int) -> dict[str, str]:
-    chosen = {
-        "port": 0,
-        "data_dir": directory / "data",
-        "roles_file": directory / "roles.json",
-        "secrets_dir": directory / "secrets",
-        "keys_dir": directory / "secrets" / "hashes",
-        "servers_file": directory / "servers.json",
-        "runner_image": RUNNER_IMAGE,
-        "network": network,
-        "warm_floor": pool,
-        "warm_ceiling": pool,
-        "warm_memory_bytes": WARM_MEMORY_BYTES,
-        "shutdown_grace_seconds": 2,
-        "log_format": "json",
-        **ONE_CALLER,
-    }
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
-    return {**inherited, **{f"{PREFIX}{name.upper()}": str(value) for name, value in chosen.items()}}
-
-
-def _serve(environment: dict[str, str], log: Path) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "orchestrator", "serve"]
-    with log.open("wb") as stderr:
-        # In a session of its own: Ctrl-C stops the benchmark, which then stops the daemon in its own order.
-        return subprocess.Popen(command, env=environment, stderr=stderr, cwd=ROOT, start_new_session=True)
-
-
 def _port(process: subprocess.Popen[bytes], log: Path) -> int:
     give_up = time.monotonic() + START_SECONDS
     while process.poll() is None and time.monotonic() < give_up:
-        for line in log.read_text().splitlines():
-            if '"daemon.listening"' in line:
-                return int(json.loads(line)["port"])
+        if port := listening_port(log):
+            return port
         time.sleep(LOOK_SECONDS)
     raise RuntimeError(f"the daemon did not start: {log.read_text()[-1000:]}")
 

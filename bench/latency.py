@@ -25,8 +25,8 @@ WARM = 2
 
 def measure_latency(engine: Engine, plan: Plan) -> Latency:
     with (
-        installation(engine, pool=WARM) as warm,
-        installation(engine, pool=0) as cold,
+        installation(pool=WARM) as warm,
+        installation(pool=0) as cold,
         Field(engine, warm, cold) as field,
     ):
         workloads = [
@@ -41,8 +41,8 @@ def measure_latency(engine: Engine, plan: Plan) -> Latency:
 def measure_tools(engine: Engine, plan: Plan) -> Latency:
     unable: dict[str, str] = {}
     with (
-        installation(engine, pool=WARM, tools=True) as warm,
-        installation(engine, pool=0, tools=True) as cold,
+        installation(pool=WARM, tools=True) as warm,
+        installation(pool=0, tools=True) as cold,
         direct_mcp() as server,
     ):
         contestants: list[Contestant] = [

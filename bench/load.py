@@ -74,7 +74,7 @@ class OurWorkers:
 
 
 def measure_load(engine: Engine, plan: Plan) -> Load:
-    with installation(engine, pool=plan.load_pool) as daemon:
+    with installation(pool=plan.load_pool) as daemon:
         python = _sustained(daemon, engine, HELLO_PYTHON, plan, plan.levels, plan.docker_levels)
         loops = [_open_loop(daemon, HELLO_PYTHON, share, python.ours.per_second, plan) for share in plan.load_shares]
         typescript = _sustained(daemon, engine, HELLO_TYPESCRIPT, plan, plan.levels[-2:-1], plan.docker_levels[1:])

@@ -15,6 +15,7 @@ from bench.plan import Plan
 from bench.programs import HELLO_PYTHON, Language
 from bench.progress import say
 from bench.results import IdleMemory, Soak
+from bench.testbed.engine import containers_of
 
 SANDBOXES_LOOKED_AT = 4
 SOAKED_AT_ONCE = 4
@@ -30,9 +31,10 @@ class Footprint:
     cpu_ms: float
 
 
-def measure_idle_memory(engine: Engine) -> list[IdleMemory]:
-    with installation(engine, pool=SANDBOXES_LOOKED_AT) as daemon:
-        footprints = [_footprint(container) for container in engine.containers_of(daemon.owner)]
+def measure_idle_memory(engine: Engine, plan: Plan) -> list[IdleMemory]:
+    with installation(pool=SANDBOXES_LOOKED_AT) as daemon:
+        running = [container for container in containers_of(daemon.owner) if container.status == "running"]
+        footprints = [_footprint(container) for container in running]
     return [_idle_memory(language, footprints) for language in Language]
 
 
@@ -64,7 +66,7 @@ def _idle_memory(language: Language, footprints: list[Footprint]) -> IdleMemory:
 
 
 def measure_soak(engine: Engine, plan: Plan) -> Soak:
-    with installation(engine, pool=plan.pool) as daemon:
+    with installation(pool=plan.pool) as daemon:
         workers = OurWorkers(daemon, HELLO_PYTHON)
         idle = machine.resident_mb(daemon.pid)
         points = [(0, idle)]

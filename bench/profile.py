@@ -26,7 +26,7 @@ MOST_LINES = 10
 
 
 def measure_profile(engine: Engine, plan: Plan) -> Profile:
-    with installation(engine, pool=plan.pool) as daemon:
+    with installation(pool=plan.pool) as daemon:
         workers = OurWorkers(daemon, HELLO_PYTHON)
         closed_loop(workers, AT_ONCE, 0, 1)
         used = machine.process_cpu_seconds(daemon.pid)

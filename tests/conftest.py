@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from bench.testbed.engine import containers_of, engine_is_there
 from tests.support.api import Api
-from tests.support.engine import containers_of, engine_is_there
 from tests.support.installation import Installation
 
 STARTS_PROCESSES = (
@@ -39,8 +39,7 @@ async def api(installation: Installation) -> AsyncIterator[Api]:
     """The admin's view of a daemon that the whole run shares."""
     async with installation.run() as api:
         yield api
-    owner = owner_of(installation)
-    left = [container.name for container in containers_of(owner)]
+    left = [container.name for container in containers_of(installation.owner)]
     assert not left, f"containers outlived the daemon: {left}"
 
 
@@ -54,7 +53,3 @@ async def developer(api: Api, installation: Installation) -> AsyncIterator[Api]:
 def own_installation(tmp_path: Path) -> Installation:
     """For tests that stop, break or reconfigure the daemon."""
     return Installation.create(tmp_path)
-
-
-def owner_of(installation: Installation) -> str:
-    return installation.settings.instance_file.read_text().strip()

@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
+from bench.testbed.engine import engine_is_there, remove_network
 from orchestrator.daemon import build_engine
 from orchestrator.domain.execution import Language, Outcome, Recipe, Stream
 from orchestrator.domain.sandbox import Program, SandboxSpec
 from tests.support.api import until
-from tests.support.engine import engine_is_there, remove_network
 from tests.support.fake_engine import EXIT_3, FOREVER, HELLO, FakeEngine
 from tests.support.installation import Installation
 from tests.support.samples import limits

@@ -11,8 +11,8 @@ import pytest
 from testcontainers.core.config import testcontainers_config
 from testcontainers.core.container import DockerContainer
 
+from bench.testbed.engine import containers_of, engine_is_there, remove_network
 from tests.support.api import Api, until_ready
-from tests.support.engine import containers_of, engine_is_there, remove_network
 from tests.support.installation import PROJECT, Installation
 
 SOCKET = "/var/run/docker.sock"

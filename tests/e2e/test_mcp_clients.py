@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
+from bench.testbed.engine import engine
 from orchestrator.commands.connect import Client, Connection, configuration
 from tests.support.api import Api, eventually
-from tests.support.engine import engine
 from tests.support.installation import PROJECT, Installation
 from tests.support.keyed_proxy import keyed_proxy
 from tests.support.mcp_clients import INITIALIZE, META, BareClient

@@ -4,9 +4,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.conftest import owner_of
+from bench.testbed.engine import sandboxes_of
 from tests.support.api import Api, eventually
-from tests.support.engine import sandboxes_of
 from tests.support.installation import Installation
 from tests.support.metrics import gauges
 
@@ -18,7 +17,7 @@ async def unharmed(api: Api, installation: Installation) -> AsyncIterator[None]:
     assert await api.get("/livez") == (200, {"status": "alive"})
     result = await api.python("print('ordinary')")
     assert (result["outcome"], result["output"]) == ("completed", "ordinary\n")
-    await eventually(lambda: _only_unused_sandboxes_are_left(api, owner_of(installation)), seconds=10)
+    await eventually(lambda: _only_unused_sandboxes_are_left(api, installation.owner), seconds=10)
 
 
 async def _only_unused_sandboxes_are_left(api: Api, owner: str) -> bool:

@@ -9,10 +9,9 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
 import pytest
 
-from tests.conftest import owner_of
+from bench.testbed.engine import sandboxes_of
 from tests.support.api import eventually, until
 from tests.support.daemon_process import DaemonProcess
-from tests.support.engine import sandboxes_of
 from tests.support.installation import Installation
 from tests.support.programs import held
 
@@ -242,7 +241,7 @@ async def test_a_reader_who_stops_reading_holds_no_sandbox(tmp_path, accept):
     async with installation.run() as api, Wire.to(api) as wire:
         await wire.send(request(api, "POST /execute HTTP/1.1", length(body), accept, b"Connection: close", body=body))
         await eventually(lambda: _is_finished(api), seconds=30)
-        await until(lambda: not sandboxes_of(owner_of(installation)))
+        await until(lambda: not sandboxes_of(installation.owner))
         assert (await api.python("print('served')"))["output"] == "served\n"
         received = await wire.rest(60)
     assert received.count(b"x") >= size

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import owner_of
+from bench.testbed.engine import LABEL, engine, sandboxes_of
 from tests.support.api import eventually, until
-from tests.support.engine import LABEL, engine, sandboxes_of
 from tests.support.engine_proxy import EngineProxy
 from tests.support.installation import Installation
 from tests.support.metrics import gauges
@@ -174,7 +173,7 @@ async def until_warm(api, count=1):
 
 
 def warm_ones(installation):
-    labels = [f"{LABEL}=sandbox", f"{LABEL}.owner={owner_of(installation)}", f"{LABEL}.execution=warm"]
+    labels = [f"{LABEL}=sandbox", f"{LABEL}.owner={installation.owner}", f"{LABEL}.execution=warm"]
     return engine().containers.list(filters={"label": labels}, ignore_removed=True)
 
 
@@ -207,7 +206,7 @@ async def test_a_warm_sandbox_removed_from_outside_is_not_noticed_by_the_caller(
 
 async def test_a_warm_sandbox_whose_slot_was_killed_is_not_used(warm):
     api, place = warm
-    for slot in sandboxes_of(owner_of(place), "slot"):
+    for slot in sandboxes_of(place.owner, "slot"):
         await asyncio.to_thread(slot.kill)
     result = await api.python("print('served')")
     assert (result["outcome"], result["output"]) == ("completed", "served\n")
@@ -226,19 +225,19 @@ async def test_a_warm_sandbox_frozen_from_outside_fails_closed(warm):
 
 
 async def until_no_paused(place):
-    label = f"{LABEL}.owner={owner_of(place)}"
+    label = f"{LABEL}.owner={place.owner}"
     await until(lambda: not engine().containers.list(filters={"label": label, "status": "paused"}), seconds=30)
 
 
 async def test_a_slot_that_was_put_on_another_network_is_discarded(warm):
     """Whoever can do that has the engine's socket; the daemon still does not go on using what it did not make."""
     api, place = warm
-    touched = sandboxes_of(owner_of(place), "slot")
+    touched = sandboxes_of(place.owner, "slot")
     for slot in touched:
         await asyncio.to_thread(engine().networks.get("bridge").connect, slot.id)
     try:
         ids = {slot.id for slot in touched}
-        await until(lambda: not ids & {slot.id for slot in sandboxes_of(owner_of(place), "slot")}, seconds=15)
+        await until(lambda: not ids & {slot.id for slot in sandboxes_of(place.owner, "slot")}, seconds=15)
     finally:
         for slot in touched:
             await asyncio.to_thread(_disconnect, slot)
@@ -271,7 +270,7 @@ async def test_a_sandbox_ends_by_itself_when_its_leash_is_cut(tmp_path):
 
 
 def running(place):
-    return [each for each in sandboxes_of(owner_of(place)) if each.status == "running"]
+    return [each for each in sandboxes_of(place.owner) if each.status == "running"]
 
 
 async def _is_ready(api):
@@ -283,7 +282,7 @@ async def _is_ready(api):
 
 async def test_a_slot_is_locked_down_like_a_sandbox(one_by_one, single):
     await one_by_one.python("print('a slot is there')")
-    slot = sandboxes_of(owner_of(single), "slot")[0]
+    slot = sandboxes_of(single.owner, "slot")[0]
     inspected = engine().api.inspect_container(slot.id)
     host, config = inspected["HostConfig"], inspected["Config"]
     assert (host["ReadonlyRootfs"], host["Privileged"], host["AutoRemove"]) == (True, False, True)
@@ -303,7 +302,7 @@ async def test_a_slot_is_locked_down_like_a_sandbox(one_by_one, single):
 
 async def test_a_slots_own_process_has_no_capability_left(one_by_one, single):
     await one_by_one.python("print('a slot is there')")
-    for slot in sandboxes_of(owner_of(single), "slot"):
+    for slot in sandboxes_of(single.owner, "slot"):
         pid = engine().api.inspect_container(slot.id)["State"]["Pid"]
         status = _status_of(pid)
         assert int(status["CapEff"], 16) == int(status["CapPrm"], 16) == 0

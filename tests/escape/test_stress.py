@@ -2,8 +2,7 @@
 
 import pytest
 
-from tests.conftest import owner_of
-from tests.support.engine import containers_of
+from bench.testbed.engine import containers_of
 from tests.support.installation import Installation
 from tests.support.stress import IMAGE, STRESSORS, WORKERS, StressNgMissing, ensure_image, stressed
 
@@ -25,7 +24,7 @@ def installation(tmp_path_factory):
 async def api(installation):
     async with installation.run() as api:
         yield api
-    assert containers_of(owner_of(installation)) == []
+    assert containers_of(installation.owner) == []
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.chaos import chaos
+from tests.chaos.rounds import run_rounds
 
 ROUNDS = 5
 SEED = 26  # with it, calls are under way at several of the kills
@@ -10,7 +10,7 @@ SEED = 26  # with it, calls are under way at several of the kills
 
 @pytest.mark.timeout(400)
 async def test_a_daemon_killed_at_random_leaves_no_orphan_and_a_truthful_journal():
-    report = await chaos(ROUNDS, seed=SEED)
+    report = await run_rounds(ROUNDS, seed=SEED)
     assert report.rounds == ROUNDS
     assert (report.still_running, report.still_there, report.untruthful) == ([], [], [])
     assert report.interrupted > 0, "no execution was under way at any kill, so the run proved nothing"

@@ -4,10 +4,9 @@ import asyncio
 
 import pytest
 
+from bench.testbed.engine import containers_of
 from orchestrator.engines.docker import engine as docker_engine
-from tests.conftest import owner_of
 from tests.support.api import until_ready
-from tests.support.engine import containers_of
 from tests.support.engine_proxy import EngineProxy
 from tests.support.installation import Installation
 
@@ -20,7 +19,7 @@ async def proxied(tmp_path):
         place = Installation.create(tmp_path, docker_host=proxy.docker_host)
         async with place.run() as api:
             yield api, proxy
-    assert not containers_of(owner_of(place))
+    assert not containers_of(place.owner)
 
 
 async def until_unready(api) -> dict:

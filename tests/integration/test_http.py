@@ -11,10 +11,9 @@ from types import SimpleNamespace
 import aiohttp
 import pytest
 
+from bench.testbed.engine import creations_of, sandboxes_of
 from orchestrator.faces.http.app import build_app
-from tests.conftest import owner_of
 from tests.support.api import eventually, until
-from tests.support.engine import creations_of, sandboxes_of
 from tests.support.installation import Installation
 from tests.support.metrics import samples
 from tests.support.programs import FOREVER, held
@@ -173,8 +172,8 @@ async def test_the_stream_is_an_event_stream_that_nobody_may_cache(api):
 
 async def test_a_client_that_drops_its_stream_cancels_the_execution(cold, cold_installation):
     async with held(cold) as program:
-        assert len(sandboxes_of(owner_of(cold_installation))) == 1
-    await until(lambda: not sandboxes_of(owner_of(cold_installation)), seconds=5)
+        assert len(sandboxes_of(cold_installation.owner)) == 1
+    await until(lambda: not sandboxes_of(cold_installation.owner), seconds=5)
     await eventually(lambda: is_cancelled(cold, program.execution_id), seconds=5)
 
 
@@ -185,13 +184,13 @@ async def is_cancelled(api, execution_id):
 async def test_a_client_that_drops_its_json_call_cancels_the_execution(cold, cold_installation):
     before = await newest_id(cold)
     calling = asyncio.create_task(cold.python(FOREVER, 60))
-    await until(lambda: sandboxes_of(owner_of(cold_installation)))
+    await until(lambda: sandboxes_of(cold_installation.owner))
     execution_id = await newest_id(cold)
     assert execution_id != before
     calling.cancel()
     with pytest.raises(asyncio.CancelledError):
         await calling
-    await until(lambda: not sandboxes_of(owner_of(cold_installation)), seconds=5)
+    await until(lambda: not sandboxes_of(cold_installation.owner), seconds=5)
     await eventually(lambda: is_cancelled(cold, execution_id), seconds=5)
 
 
@@ -236,7 +235,7 @@ async def test_delete_cancels_and_answers_with_the_result(cold, cold_installatio
         last = [event async for event in events][-1]
     assert (status, result["outcome"], result["output"]) == (200, "cancelled", "running\n")
     assert (last[0], last[1]["outcome"]) == ("result", "cancelled")
-    await until(lambda: not sandboxes_of(owner_of(cold_installation)), seconds=5)
+    await until(lambda: not sandboxes_of(cold_installation.owner), seconds=5)
 
 
 async def test_a_finished_execution_cannot_be_cancelled(api):

@@ -2,7 +2,8 @@
 
 import pytest
 
-from bench.storm import fairness, storm
+from tests.load.fairness import fairness
+from tests.load.storm import storm
 
 REQUESTS = 200
 

@@ -5,9 +5,8 @@ import json
 import docker
 import pytest
 
-from tests.conftest import owner_of
+from bench.testbed.engine import engine, sandboxes_of
 from tests.support.api import until
-from tests.support.engine import engine, sandboxes_of
 from tests.support.programs import held, probe
 
 MIB = 1024 * 1024
@@ -294,7 +293,7 @@ tell([os.path.exists("/dev/shm"), system_call("shmget", 1, 4096, 0o1600), system
 
 async def test_the_engine_made_the_sandbox_as_it_was_asked(cold, cold_installation):
     async with held(cold) as program:
-        (sandbox,) = sandboxes_of(owner_of(cold_installation))
+        (sandbox,) = sandboxes_of(cold_installation.owner)
         inspected = engine().api.inspect_container(sandbox.id)
     host = inspected["HostConfig"]
     assert (host["ReadonlyRootfs"], host["Privileged"], host["AutoRemove"]) == (True, False, True)
@@ -308,7 +307,7 @@ async def test_the_engine_made_the_sandbox_as_it_was_asked(cold, cold_installati
     assert _seccomp_of(host) == json.loads(cold_installation.settings.seccomp_file.read_text())
     assert inspected["Config"]["User"] == "1000:1000"
     assert inspected["Mounts"] == []
-    _assert_labels(inspected["Config"]["Labels"], owner_of(cold_installation), program.execution_id)
+    _assert_labels(inspected["Config"]["Labels"], cold_installation.owner, program.execution_id)
 
 
 def _seccomp_of(host):
@@ -325,7 +324,7 @@ def _assert_labels(labels, owner, execution_id):
 
 async def test_the_slot_of_a_sandbox_is_alone_on_the_internal_network(cold, cold_installation):
     async with held(cold):
-        (sandbox,) = sandboxes_of(owner_of(cold_installation))
+        (sandbox,) = sandboxes_of(cold_installation.owner)
         slot_id = engine().api.inspect_container(sandbox.id)["HostConfig"]["NetworkMode"].removeprefix("container:")
         slot = engine().api.inspect_container(slot_id)
     assert slot["Config"]["Labels"]["mcp-code-executor"] == "slot"
@@ -338,7 +337,7 @@ async def test_the_slot_of_a_sandbox_is_alone_on_the_internal_network(cold, cold
 async def test_the_code_is_in_no_argument_variable_or_log_of_the_container(cold, cold_installation):
     marker = "only-over-standard-input"
     async with held(cold, f"# {marker}\nimport sys\nsys.stdout.write('running\\n')\nimport signal\nsignal.pause()"):
-        (sandbox,) = sandboxes_of(owner_of(cold_installation))
+        (sandbox,) = sandboxes_of(cold_installation.owner)
         inspected = json.dumps(engine().api.inspect_container(sandbox.id))
         with pytest.raises(docker.errors.APIError, match="logging driver"):
             engine().api.logs(sandbox.id)
@@ -375,6 +374,6 @@ async def test_a_sandbox_that_the_engine_made_weaker_never_runs(cold, cold_insta
     assert (status, problem["code"]) == (503, "lockdown_mismatch")
     assert key in problem["detail"] or "MemorySwap" in problem["detail"]
     assert len(made) == 1
-    await until(lambda: not sandboxes_of(owner_of(cold_installation)))
+    await until(lambda: not sandboxes_of(cold_installation.owner))
     monkeypatch.undo()
     assert (await cold.python("print('ran')"))["output"] == "ran\n"

@@ -16,10 +16,10 @@ import pytest
 from aiohttp import web
 from mcp import MCPError
 
+from bench.testbed.engine import sandboxes_of
 from orchestrator.adapters.tokens import O200kTokenCounter
 from orchestrator.commands import keys
 from tests.support.api import Api, eventually, until
-from tests.support.engine import sandboxes_of
 from tests.support.installation import PROJECT, Installation
 from tests.support.mcp_clients import (
     INITIALIZE,

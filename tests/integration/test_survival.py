@@ -8,15 +8,14 @@ from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, closing, 
 
 import pytest
 
+from bench.testbed.engine import LABEL, containers_of, engine, networks_named, remove_network, sandboxes_of
 from orchestrator.commands import keys
 from orchestrator.daemon import build_engine, instance_id, running_daemon
 from orchestrator.domain.execution import Language
 from orchestrator.journals import sqlite as journal
-from tests.conftest import owner_of
 from tests.integration.conftest import NO_WARM_SANDBOXES
 from tests.support.api import Api, eventually, until
 from tests.support.daemon_process import DaemonProcess
-from tests.support.engine import LABEL, containers_of, engine, networks_named, remove_network, sandboxes_of
 from tests.support.installation import PROJECT, Installation
 from tests.support.metrics import gauges
 from tests.support.programs import FOREVER, held
@@ -51,9 +50,9 @@ async def test_the_journal_survives_a_restart(own_installation):
 
 async def test_an_installation_keeps_its_name_over_restarts(own_installation):
     async with own_installation.run():
-        before = owner_of(own_installation)
+        before = own_installation.owner
     async with own_installation.run():
-        assert owner_of(own_installation) == before
+        assert own_installation.owner == before
 
 
 # --- death ---
@@ -79,7 +78,7 @@ async def _read_to_the_end(events):
 
 async def test_a_killed_daemon_leaves_no_running_sandbox_and_a_restart_no_container(own_installation):
     async with DaemonProcess.running(own_installation) as daemon, a_stream_of(daemon.api) as execution_id:
-        owner = owner_of(own_installation)
+        owner = own_installation.owner
         assert sandboxes_of(owner)
         daemon.kill()
         await until(lambda: not running_containers(owner), seconds=15)
@@ -118,7 +117,7 @@ async def test_a_killed_daemon_leaves_the_calls_of_what_it_interrupted_and_tells
             async with a_stream_of(daemon.api, code) as execution_id:
                 await eventually(lambda: is_told(daemon.api, execution_id, [("echo", "done"), ("slow", "in_flight")]))
                 daemon.kill()
-                await until(lambda: not running_containers(owner_of(installation)), seconds=15)
+                await until(lambda: not running_containers(installation.owner), seconds=15)
         async with installation.run() as api:
             assert (await record_of(api, execution_id))["state"] == "interrupted"
             assert await told_calls(api, execution_id) == [("echo", "done"), ("slow", "in_flight")]
@@ -131,7 +130,7 @@ async def is_told(api, execution_id, calls):
 @pytest.mark.parametrize("code", [FOREVER, "print('busy', flush=True)\nwhile True: pass"], ids=["waiting", "busy"])
 async def test_sigterm_ends_a_running_execution_and_the_daemon_with_exit_code_0(own_installation, code):
     async with DaemonProcess.running(own_installation) as daemon, a_stream_of(daemon.api, code) as execution_id:
-        owner = owner_of(own_installation)
+        owner = own_installation.owner
         assert await daemon.terminate() == 0
         assert containers_of(owner) == []
     async with own_installation.run() as api:
@@ -157,8 +156,8 @@ async def test_sigterm_lets_a_program_finish_within_the_grace(tmp_path):
 async def test_a_daemon_that_stops_takes_its_slots_along(own_installation):
     async with own_installation.run() as api:
         await api.python("pass")
-        assert sandboxes_of(owner_of(own_installation), "slot")
-    assert containers_of(owner_of(own_installation)) == []
+        assert sandboxes_of(own_installation.owner, "slot")
+    assert containers_of(own_installation.owner) == []
 
 
 async def test_a_sandbox_killed_from_outside_is_our_fault_and_the_next_call_works(tmp_path):
@@ -176,7 +175,7 @@ async def test_a_sandbox_killed_from_outside_is_our_fault_and_the_next_call_work
 
 
 def running_sandboxes(installation):
-    return [each for each in sandboxes_of(owner_of(installation)) if each.status == "running"]
+    return [each for each in sandboxes_of(installation.owner) if each.status == "running"]
 
 
 async def has_printed(api):
@@ -189,11 +188,11 @@ async def test_a_slot_killed_from_outside_is_replaced(tmp_path):
     installation = Installation.create(tmp_path, **NO_WARM_SANDBOXES)
     async with installation.run() as api:
         await api.python("pass")
-        await until(lambda: not sandboxes_of(owner_of(installation)))
-        (slot,) = sandboxes_of(owner_of(installation), "slot")
+        await until(lambda: not sandboxes_of(installation.owner))
+        (slot,) = sandboxes_of(installation.owner, "slot")
         slot.kill()
         assert (await api.python("print('works')"))["output"] == "works\n"
-        assert slot.id not in {each.id for each in sandboxes_of(owner_of(installation), "slot")}
+        assert slot.id not in {each.id for each in sandboxes_of(installation.owner, "slot")}
 
 
 # --- what others left ---
@@ -237,11 +236,11 @@ async def test_two_installations_do_not_touch_each_others_containers(tmp_path):
         api = await stack.enter_async_context(first.run())
         program = await stack.enter_async_context(held(api))
         await eventually(lambda: is_filled_beside_one_program(api), seconds=30)
-        before = {each.id for each in containers_of(owner_of(first))}
+        before = {each.id for each in containers_of(first.owner)}
         async with second.run() as other:
             assert (await other.python("print('beside')"))["output"] == "beside\n"
-            assert owner_of(first) != owner_of(second)
-        assert {each.id for each in containers_of(owner_of(first))} == before
+            assert first.owner != second.owner
+        assert {each.id for each in containers_of(first.owner)} == before
         assert (await record_of(api, program.execution_id))["state"] == "running"
 
 
@@ -323,7 +322,7 @@ async def test_nothing_runs_on_an_unsafe_network(own_installation):
     async with not_ready(own_installation) as api:
         status, problem = await api.post("/execute", {"code": "console.log('ran')"})
         assert (status, problem.get("code")) == (503, "network_unsafe"), problem
-        assert containers_of(owner_of(own_installation)) == []
+        assert containers_of(own_installation.owner) == []
 
 
 async def test_the_daemon_recovers_when_the_unsafe_network_is_removed(own_installation):
@@ -387,6 +386,6 @@ async def test_nothing_runs_unrecorded(tmp_path, monkeypatch):
         with journal_locked(installation):
             status, problem = await api.post("/execute", {"code": "console.log('ran')"})
             assert (status, problem["code"]) == (503, "journal_unavailable")
-            assert sandboxes_of(owner_of(installation)) == []
+            assert sandboxes_of(installation.owner) == []
         await eventually(lambda: is_ready(api))
         assert (await api.python("print('works')"))["output"] == "works\n"

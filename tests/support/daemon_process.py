@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import os
 import re
 import signal
 import subprocess
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from orchestrator.settings import PREFIX
+from bench.testbed.engine import remove_network
+from bench.testbed.process import listening_port, serve
 from tests.support.api import Api, eventually, until
-from tests.support.engine import remove_network
-from tests.support.installation import PROJECT, Installation
+from tests.support.installation import Installation
 
 
 @dataclass(frozen=True)
@@ -65,25 +62,6 @@ class DaemonProcess:
         found = re.search(rf"^{name}:\s+(\d+) kB", status, re.MULTILINE)
         assert found is not None
         return int(found[1]) * 1024
-
-
-def serve(installation: Installation, log: Path) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "orchestrator", "serve"]
-    with log.open("wb") as stderr:
-        return subprocess.Popen(command, env=_environment(installation), stderr=stderr, cwd=PROJECT)
-
-
-def _environment(installation: Installation) -> dict[str, str]:
-    """The installation's settings and none of the developer's own."""
-    settings = installation.settings
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
-    chosen = {f"{PREFIX}{name.upper()}": str(getattr(settings, name)) for name in settings.model_fields_set}
-    return {**inherited, **chosen, f"{PREFIX}LOG_FORMAT": "json"}
-
-
-def listening_port(log: Path) -> int | None:
-    lines = log.read_text().splitlines() if log.exists() else []
-    return next((int(json.loads(line)["port"]) for line in lines if '"daemon.listening"' in line), None)
 
 
 async def is_ready(api: Api) -> bool:

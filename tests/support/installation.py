@@ -1,43 +1,25 @@
-"""A complete installation in a temporary directory: keys, roles, data, and a daemon of its own on the real engine."""
+"""An installation whose daemon runs within the test's own process."""
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-from orchestrator.commands import keys
+from bench.testbed import installation
+from bench.testbed.engine import remove_network
 from orchestrator.daemon import running_daemon
-from orchestrator.settings import Settings
 from tests.support.api import Api, until
-from tests.support.engine import remove_network
 
-PROJECT = Path(__file__).resolve().parents[2]
+PROJECT = installation.PROJECT
+IMPATIENT = {"check_seconds": 0.5, "shutdown_grace_seconds": 1}
 
 
-@dataclass(frozen=True)
-class Installation:
-    settings: Settings
-    keys: dict[str, str]
-
+class Installation(installation.Installation):
     @classmethod
-    def create(cls, directory: Path, **overrides: Any) -> Installation:
-        files = keys.key_files(PROJECT / "roles.json", directory / "secrets")
-        keys.ensure(files)
-        chosen = {
-            "port": 0,
-            "data_dir": directory / "data",
-            "secrets_dir": directory / "secrets",
-            "keys_dir": directory / "secrets" / "hashes",
-            "network": f"mcp-net-test-{secrets.token_hex(4)}",
-            "check_seconds": 0.5,
-            "shutdown_grace_seconds": 1,
-            **overrides,
-        }
-        return cls(Settings(**chosen), {file.role: file.read() for file in files})
+    def create(cls, directory: Path, **overrides: Any) -> Self:
+        return super().create(directory, **{**IMPATIENT, **overrides})
 
     @asynccontextmanager
     async def run(self) -> AsyncIterator[Api]:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import asyncio
 import subprocess
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import docker.errors
-
+from bench.testbed.engine import remove_containers_of, remove_network
+from bench.testbed.process import listening_port, serve
 from tests.support.api import Api, eventually, until
-from tests.support.daemon_process import is_ready, listening_port, serve
-from tests.support.engine import containers_of, remove_network
+from tests.support.daemon_process import is_ready
 from tests.support.installation import Installation
 
 START_SECONDS = 30.0
@@ -44,7 +43,7 @@ class Victim:
 
     @property
     def owner(self) -> str:
-        return self.installation.settings.instance_file.read_text().strip()
+        return self.installation.owner
 
     @property
     def url(self) -> str:
@@ -74,10 +73,8 @@ class Victim:
             await asyncio.to_thread(self._process.wait, STOP_SECONDS)
 
     def remove_what_is_left(self) -> None:
-        if self.installation.settings.instance_file.exists():
-            for container in containers_of(self.owner):
-                with suppress(docker.errors.APIError):  # it is going away by itself
-                    container.remove(force=True)
+        if self.installation.was_started:
+            remove_containers_of(self.owner)
         remove_network(self.installation.settings.network)
 
     @property

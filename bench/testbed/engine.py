@@ -1,0 +1,80 @@
+"""The real engine, looked at from outside of the product."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from functools import lru_cache
+from typing import Any
+
+import docker
+import docker.errors
+
+LABEL = "mcp-code-executor"
+TIMEOUT_SECONDS = 60
+REMOVALS = 5
+REMOVAL_PAUSE_SECONDS = 1.0
+
+
+@lru_cache
+def engine() -> Any:
+    return docker.from_env(timeout=TIMEOUT_SECONDS)
+
+
+def engine_is_there() -> bool:
+    try:
+        return bool(engine().ping())
+    except (docker.errors.DockerException, OSError):
+        return False
+
+
+def sandboxes_of(owner: str, kind: str = "sandbox") -> list[Any]:
+    return containers_with(f"{LABEL}={kind}", f"{LABEL}.owner={owner}")
+
+
+def containers_of(owner: str) -> list[Any]:
+    return containers_with(f"{LABEL}.owner={owner}")
+
+
+def containers_with(*labels: str) -> list[Any]:
+    return list(engine().containers.list(all=True, filters={"label": list(labels)}, ignore_removed=True))
+
+
+def networks_named(name: str) -> list[Any]:
+    return [network for network in engine().networks.list(names=[name]) if network.name == name]
+
+
+def remove_containers_with(*labels: str) -> None:
+    for container in containers_with(*labels):
+        with suppress(docker.errors.APIError):  # it is gone already, or is going away by itself
+            container.remove(force=True, v=True)
+
+
+def remove_containers_of(owner: str) -> None:
+    remove_containers_with(f"{LABEL}.owner={owner}")
+
+
+def remove_network(name: str) -> None:
+    """An engine may hold on to the endpoint of a container for some time after that was removed."""
+    for last in (*([False] * (REMOVALS - 1)), True):
+        try:
+            for network in networks_named(name):
+                network.remove()
+            return
+        except docker.errors.NotFound:
+            return
+        except docker.errors.APIError:
+            if last:
+                raise
+            time.sleep(REMOVAL_PAUSE_SECONDS)
+
+
+def creations_of(execution_id: str, since: float) -> list[str]:
+    """Ids of every container that was ever made for an execution, also of those that are gone."""
+    events = engine().api.events(
+        since=f"{since:.9f}",
+        until=f"{time.time():.9f}",
+        filters={"event": "create", "label": f"{LABEL}.execution={execution_id}"},
+        decode=True,
+    )
+    return [event["id"] for event in events]

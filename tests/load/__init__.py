@@ -1,0 +1,1 @@
+"""Many callers at once, and two that compete."""
