@@ -32,8 +32,22 @@ def sandboxes_of(owner: str, kind: str = "sandbox") -> list[Any]:
     return containers_with(f"{LABEL}={kind}", f"{LABEL}.owner={owner}")
 
 
+def sandboxes_for(execution_id: str) -> list[Any]:
+    """Those that were made for one execution; a warm one was made before anybody knew for which."""
+    return containers_with(f"{LABEL}=sandbox", f"{LABEL}.execution={execution_id}")
+
+
 def containers_of(owner: str) -> list[Any]:
     return containers_with(f"{LABEL}.owner={owner}")
+
+
+def epochs_of(owner: str) -> set[str]:
+    """The starts of the daemon that containers are left of."""
+    return {container.labels[f"{LABEL}.epoch"] for container in containers_of(owner)}
+
+
+def containers_of_epochs(owner: str, epochs: set[str]) -> list[Any]:
+    return [container for container in containers_of(owner) if container.labels.get(f"{LABEL}.epoch") in epochs]
 
 
 def containers_with(*labels: str) -> list[Any]:

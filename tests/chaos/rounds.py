@@ -15,7 +15,7 @@ from typing import Any
 
 from bench.progress import say
 from bench.stats import percentile
-from bench.testbed.engine import LABEL, containers_of
+from bench.testbed.engine import containers_of, containers_of_epochs, epochs_of
 from tests.chaos.callers import Callers
 from tests.chaos.truth import untruthful
 from tests.support.api import Api, eventually, until
@@ -90,7 +90,7 @@ async def _round(victim: Victim, draw: random.Random, report: ChaosReport) -> No
             await eventually(lambda: _is_warm(api), seconds=30)
         callers = Callers(api, draw)
         await asyncio.sleep(draw.uniform(0, LONGEST_BEFORE_THE_KILL_SECONDS))
-        epochs = {container.labels[f"{LABEL}.epoch"] for container in containers_of(victim.owner)}
+        epochs = epochs_of(victim.owner)
         await asyncio.to_thread(victim.kill)
         killed_at = time.time()
         report.quiet_seconds.append(await _seconds_until(lambda: not _running(victim.owner), QUIET_WITHIN_SECONDS))
@@ -98,9 +98,9 @@ async def _round(victim: Victim, draw: random.Random, report: ChaosReport) -> No
         sent = await callers.all_sent()
     await victim.start()
     async with victim.caller("admin") as api:
-        gone = await _seconds_until(lambda: not _of_epochs(victim.owner, epochs), CLEAN_WITHIN_SECONDS)
+        gone = await _seconds_until(lambda: not containers_of_epochs(victim.owner, epochs), CLEAN_WITHIN_SECONDS)
         report.clean_seconds.append(gone)
-        report.still_there += _of_epochs(victim.owner, epochs)
+        report.still_there += [str(each.id) for each in containers_of_epochs(victim.owner, epochs)]
         report.untruthful += await untruthful(api, sent, killed_at)
         _count_interrupted(report, [(await api.get(f"/executions/{each.execution_id}"))[1] for each in sent])
     report.executions += len(sent)
@@ -123,10 +123,6 @@ async def _seconds_until(condition: Callable[[], bool], limit: float) -> float:
 
 def _running(owner: str) -> list[str]:
     return [str(container.id) for container in containers_of(owner) if container.status in ("running", "paused")]
-
-
-def _of_epochs(owner: str, epochs: set[str]) -> list[str]:
-    return [str(each.id) for each in containers_of(owner) if each.labels.get(f"{LABEL}.epoch") in epochs]
 
 
 def _count_interrupted(report: ChaosReport, records: list[Any]) -> None:

@@ -1,6 +1,7 @@
 """One suite for the engine in memory, which the unit tests rely on, and the real one."""
 
 import asyncio
+import secrets
 
 import pytest
 
@@ -22,7 +23,7 @@ async def engine(request, tmp_path_factory):
     if not engine_is_there():
         pytest.fail("No container engine answers: 'make test' starts one, or start yours first.")
     settings = Installation.create(tmp_path_factory.mktemp("contract")).settings
-    real = build_engine(settings, owner="contract-suite")
+    real = build_engine(settings, owner=f"contract-{secrets.token_hex(4)}")
     await real.prepare()
     yield real
     for left in await real.list_owned():
@@ -77,7 +78,7 @@ async def test_a_failing_program_ends_with_its_exit_code_and_both_streams(sandbo
 
 async def test_an_endless_program_ends_at_its_timeout_with_what_it_printed(sandbox):
     seen, receive = collector()
-    ending = await sandbox.run(Program(FOREVER, limits(timeout_seconds=0.3)), receive)
+    ending = await sandbox.run(Program(FOREVER, limits(timeout_seconds=2)), receive)
     assert (ending.outcome, seen[Stream.STDOUT]) == (Outcome.TIMED_OUT, b"begun\n")
 
 

@@ -16,10 +16,9 @@ import pytest
 from aiohttp import web
 from mcp import MCPError
 
-from bench.testbed.engine import sandboxes_of
 from orchestrator.adapters.tokens import O200kTokenCounter
 from orchestrator.commands import keys
-from tests.support.api import Api, eventually, until
+from tests.support.api import Api, eventually
 from tests.support.installation import PROJECT, Installation
 from tests.support.mcp_clients import (
     INITIALIZE,
@@ -34,6 +33,7 @@ from tests.support.mcp_clients import (
     stdio_client,
     text_of,
 )
+from tests.support.metrics import only_unused_sandboxes_are_left
 from tests.support.upstream_server import ScriptedProxy, reply, serving, tool
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -91,9 +91,7 @@ class Place:
             return record["outcome"] == "cancelled"
 
         await eventually(is_over, seconds=KILLED_WITHIN_SECONDS)
-        owner = self.installation.settings.instance_file.read_text().strip()
-        label = "mcp-code-executor.execution"
-        await until(lambda: not any(box.labels.get(label) == execution_id for box in sandboxes_of(owner)), seconds=5)
+        await eventually(lambda: only_unused_sandboxes_are_left(self.api, self.installation.owner))
 
 
 async def picture(_: web.Request, message: dict[str, Any]) -> web.Response:

@@ -8,7 +8,16 @@ from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, closing, 
 
 import pytest
 
-from bench.testbed.engine import LABEL, containers_of, engine, networks_named, remove_network, sandboxes_of
+from bench.testbed.engine import (
+    LABEL,
+    containers_of,
+    containers_of_epochs,
+    engine,
+    epochs_of,
+    networks_named,
+    remove_network,
+    sandboxes_of,
+)
 from orchestrator.commands import keys
 from orchestrator.daemon import build_engine, instance_id, running_daemon
 from orchestrator.domain.execution import Language
@@ -80,10 +89,12 @@ async def test_a_killed_daemon_leaves_no_running_sandbox_and_a_restart_no_contai
     async with DaemonProcess.running(own_installation) as daemon, a_stream_of(daemon.api) as execution_id:
         owner = own_installation.owner
         assert sandboxes_of(owner)
+        killed = epochs_of(owner)
         daemon.kill()
         await until(lambda: not running_containers(owner), seconds=15)
     async with own_installation.run() as api:
-        await until(lambda: not containers_of(owner), seconds=10)
+        # The new daemon's own warm sandboxes may be there already.
+        await until(lambda: not containers_of_epochs(owner, killed), seconds=10)
         record = await record_of(api, execution_id)
         assert (record["state"], record["outcome"]) == ("interrupted", "sandbox_error")
         assert (await api.python("print('works')"))["output"] == "works\n"
@@ -192,7 +203,7 @@ async def test_a_slot_killed_from_outside_is_replaced(tmp_path):
         (slot,) = sandboxes_of(installation.owner, "slot")
         slot.kill()
         assert (await api.python("print('works')"))["output"] == "works\n"
-        assert slot.id not in {each.id for each in sandboxes_of(installation.owner, "slot")}
+        await until(lambda: slot.id not in {each.id for each in sandboxes_of(installation.owner, "slot")})
 
 
 # --- what others left ---

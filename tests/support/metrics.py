@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from bench.testbed.engine import sandboxes_of
 from tests.support.api import Api
 
 
@@ -21,3 +22,10 @@ async def samples(api: Api) -> dict[tuple[str, ...], float]:
 
 async def gauges(api: Api) -> dict[str, float]:
     return {key[0]: value for key, value in (await samples(api)).items() if len(key) == 1}
+
+
+async def only_unused_sandboxes_are_left(api: Api, owner: str) -> bool:
+    """Whether nothing runs, and the daemon and the engine know of the same warm sandboxes and of no others."""
+    known = await gauges(api)
+    warm, all_of_them = known["code_executor_warm"], known["code_executor_sandboxes"]
+    return known["code_executor_running"] == 0 and warm == all_of_them == len(sandboxes_of(owner))
