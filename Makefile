@@ -8,10 +8,10 @@ help: ## Show this help
 	@echo "MCP Code Executor: make TARGET"; echo
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-14s %s\n", $$1, $$2 }'
 	@echo; echo "Settings: CODE_EXECUTOR_* in the environment or in .env; CODE_EXECUTOR_PUBLISH=127.0.0.1:9091 is where the"
-	@echo "API is published. BASE=auto|pull|bootstrap and BASE_IMAGE_NAME choose the base image, REFRESH=1 gets it anew."
-	@echo "PROFILES=playwright,minio adds MCP servers (docs/servers.md), STACK=0 leaves out those that come by themselves."
+	@echo "API is published. BASE=auto|pull|bootstrap and BASE_IMAGE_NAME choose the base image, REFRESH=1 fetches it again."
+	@echo "PROFILES=playwright,minio adds MCP servers (docs/servers.md), STACK=0 leaves out the default ones."
 
-up: engine venv image stack ## Set everything up, start the daemon and its MCP servers, return when it is ready
+up: engine venv image stack ## Set everything up, start the daemon and its MCP servers, and return when the daemon is ready
 	@scripts/up.sh
 
 down: ## Stop everything that was started here; keeps data, keys and images
@@ -21,7 +21,7 @@ restart: ## Stop everything and start it again
 	@scripts/down.sh
 	@$(MAKE) up
 
-logs: ## Follow the daemon's log (FOLLOW=0: only show it)
+logs: ## Follow the daemon's log (FOLLOW=0: only print it)
 	@scripts/logs.sh
 
 status: ## Show the containers of the daemon and the MCP servers, and its health
@@ -60,7 +60,7 @@ image: engine venv ## Build both images; skips what has not changed
 stack: engine venv image ## Prepare the MCP servers: images and settings of those that are enabled
 	@scripts/stack.sh
 
-clean: ## Remove everything, also data and keys, after asking (FORCE=1: without)
+clean: ## Remove everything, including data and keys, after asking (FORCE=1: without asking)
 	@scripts/clean.sh
 
 rotate-keys: venv ## Make a new key for a role: make rotate-keys ROLE=developer
@@ -72,5 +72,5 @@ venv: ## Make .venv with the project and its tools
 engine: ## Make sure that a container engine answers; installs and starts one on a bare Debian
 	@scripts/engine.sh
 
-lock: venv ## Pin all dependencies anew: of the project and of the MCP servers
+lock: venv ## Pin all dependencies again: those of the project and of the MCP servers
 	@scripts/lock.sh

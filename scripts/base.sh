@@ -67,7 +67,7 @@ bootstrapped() { [ -z "${REFRESH:-}" ] && [ "$(image_label "$IMAGE")" = "$(boots
 pulled() { [ -z "${REFRESH:-}" ] && in_engine "$PULLED"; }
 
 use_pulled() {
-    pulled || try_pull || fail "$PULLED cannot be pulled: $(tail -n 1 "$LOGS/pull.log")"
+    pulled || try_pull || fail "$PULLED cannot be pulled ($(tail -n 1 "$LOGS/pull.log")); make the registry reachable, or set BASE_IMAGE_NAME to an image that is."
     use "$PULLED"
 }
 

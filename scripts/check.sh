@@ -49,4 +49,4 @@ check shellcheck --external-sources --source-path=SCRIPTDIR "${scripts[@]}"
 check bandit --quiet --severity-level medium --configfile pyproject.toml --recursive orchestrator runner-image scripts deploy
 check_if_there hadolint --failure-threshold error orchestrator/Dockerfile runner-image/Dockerfile
 audit
-[ "$failed" -eq 0 ] || fail "A check failed; 'make fmt' fixes what is only a matter of format."
+[ "$failed" -eq 0 ] || fail "A check failed; 'make fmt' fixes formatting."

@@ -32,7 +32,7 @@ remove_volumes() {
     fi
     found=$(volumes_that_exist | paste -sd ' ')
     [ -z "$found" ] ||
-        leave "The data stays, because 'make up' was never run in this directory; if no other needs it: docker volume rm $found"
+        leave "The data stays, because 'make up' was never run in this directory; if no other directory needs it, run: docker volume rm $found"
 }
 
 our_images() { docker image ls --format '{{.Repository}}' --filter 'reference=mcp-code-executor/*'; }
@@ -50,7 +50,7 @@ remove_from_engine() {
         remove_volumes
         remove_images
     elif have docker; then
-        leave "The engine is not running: the images and the volume $VOLUME stay."
+        leave "The container engine is not running, so the images and the volume $VOLUME stay."
     fi
 }
 

@@ -15,7 +15,7 @@ export_servers_file() {
     local file
     file=$(realpath -m "$(servers_file)")
     [ "$(dirname "$file")" != "$ROOT" ] ||
-        fail "The daemon would see all of $ROOT; put $(basename "$file") into a directory of its own and set CODE_EXECUTOR_SERVERS_FILE to it."
+        fail "The daemon would see all of $ROOT; put $(basename "$file") into a directory of its own and set CODE_EXECUTOR_SERVERS_FILE to its new path."
     SERVERS_FILE_NAME=$(basename "$file")
     SERVERS_FILE_DIRECTORY=$(dirname "$file")
     mkdir -p "$STACK_BUILD/daemon"

@@ -35,7 +35,7 @@ remove_sandboxes() {
     found=$(ids_of_owner container --all)
     [ -z "$found" ] || xargs docker rm --force --volumes <<<"$found" >/dev/null 2>&1 || true
     found=$(ids_of_owner container --all)
-    [ -z "$found" ] || fail "These containers could not be removed: $found"
+    [ -z "$found" ] || fail "These containers could not be removed: $found; restart the container engine, then run 'make down' again."
 }
 
 remove_networks() {
@@ -45,7 +45,7 @@ remove_networks() {
         for name in "$API_NETWORK" "${STACK_NETWORKS[@]}"; do ids network --filter "name=^$name\$"; done
     )
     [ -z "$found" ] || xargs docker network rm <<<"$found" >/dev/null ||
-        fail "A network of ours is still in use (message above); stop the containers on it, then run 'make down' again."
+        fail "One of our networks is still in use (message above); stop the containers on it, then run 'make down' again."
 }
 
 remove_everything() {
@@ -59,7 +59,7 @@ remove_everything() {
 main() {
     if ! engine_answers; then
         refuse_if_denied
-        say "The engine is not running, so nothing of ours runs."
+        say "The container engine is not running, so there is nothing to stop."
         return
     fi
     refuse_if_started_elsewhere

@@ -17,7 +17,7 @@ require_space_for_a_first_build() {
         [ -d "$place" ] || continue
         free=$(free_megabytes "$place")
         [ "$free" -ge "$FIRST_BUILD_MEGABYTES" ] ||
-            fail "Only $free MB are free at $place and a first build needs $FIRST_BUILD_MEGABYTES; free some (for example 'docker system prune'), then run make again."
+            fail "Only $free MB are free at $place, and a first build needs $FIRST_BUILD_MEGABYTES MB; free some space (for example 'docker system prune'), then run make again."
     done
 }
 

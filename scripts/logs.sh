@@ -3,7 +3,7 @@
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
-docker inspect "$DAEMON" >/dev/null 2>&1 || fail "The daemon does not run; 'make up' starts it."
+docker inspect "$DAEMON" >/dev/null 2>&1 || fail "The daemon is not running; start it with 'make up'."
 if [ "${FOLLOW:-1}" = 0 ]; then
     exec docker logs --tail "${TAIL:-200}" "$DAEMON"
 fi

@@ -28,7 +28,7 @@ role() {
     elif in_group "$DEVELOPER_GROUP"; then
         echo developer
     else
-        fail $NO_PERMISSION "You ($(id -un)) are in neither group, $ADMIN_GROUP nor $DEVELOPER_GROUP; ask an administrator to add you, then log in again."
+        fail $NO_PERMISSION "You ($(id -un)) are in neither the group $ADMIN_GROUP nor the group $DEVELOPER_GROUP; ask an administrator to add you, then log in again."
     fi
 }
 
@@ -36,16 +36,16 @@ key() {
     local role file key
     role=$(role) || exit
     file=$SECRETS/code-executor-$role.key
-    [ -e "$file" ] || fail $NO_KEY "There is no key file $file; 'make up' makes it, CODE_EXECUTOR_SECRETS_DIR names another directory."
-    [ -r "$file" ] || fail $NO_KEY "You ($(id -un)) cannot read the key file $file; it should belong to your group with mode 640."
+    [ -e "$file" ] || fail $NO_KEY "There is no key file $file; create it with 'make up', or set CODE_EXECUTOR_SECRETS_DIR to the directory that has it."
+    [ -r "$file" ] || fail $NO_KEY "You ($(id -un)) cannot read the key file $file; it must belong to your group and have mode 640."
     key=$(tr -d '[:space:]' <"$file")
-    [[ $key =~ ^[[:alnum:]_.~+/=-]+$ ]] || fail $NO_KEY "The key file $file holds no key; 'make rotate-keys ROLE=$role' makes a new one."
+    [[ $key =~ ^[[:alnum:]_.~+/=-]+$ ]] || fail $NO_KEY "The key file $file does not hold a key; create a new one with 'make rotate-keys ROLE=$role'."
     printf '%s' "$key"
 }
 
 check_container() {
     local running
-    command -v docker >/dev/null || fail $UNAVAILABLE "The command docker is not there; install the engine's client."
+    command -v docker >/dev/null || fail $UNAVAILABLE "The docker command is missing; install the container engine's client."
     running=$(docker container inspect --format '{{.State.Running}}' "$CONTAINER" 2>&1) || case $running in
     *"ermission denied"*) fail $NO_PERMISSION "You ($(id -un)) may not use the container engine; ask an administrator to add you to the group docker." ;;
     *"o such container"*) fail $UNAVAILABLE "There is no container $CONTAINER; start it with 'make up'." ;;
@@ -71,5 +71,5 @@ speak_mcp() {
 case ${1:-} in
 '') speak_mcp ;;
 --headers) print_headers ;;
-*) fail $BAD_USE "There is no option $1; use none, or --headers." ;;
+*) fail $BAD_USE "Unknown option $1; the only one is --headers." ;;
 esac

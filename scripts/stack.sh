@@ -37,7 +37,7 @@ pulled() {
     [ -n "$wanted" ] || { registry_answers && wanted=${2:-}; } || return 1
     [ -n "$wanted" ] || return 1
     if ! ensure_pulled "$wanted"; then
-        warn "  $wanted cannot be pulled ($(tail -n 1 "$LOGS/pull-server.log")); our own image takes its place."
+        warn "  $wanted cannot be pulled ($(tail -n 1 "$LOGS/pull-server.log")); using our own image instead."
         return 1
     fi
     COMPOSE_SETTINGS+=("$1=$wanted")

@@ -14,13 +14,13 @@ servers_state() {
 
 main() {
     local state
-    engine_answers || fail "The engine does not answer, so nothing runs; 'make up' starts it."
+    engine_answers || fail "The container engine does not answer; 'make up' starts it."
     state=$(container_state)
-    [ -n "$state" ] || fail "The daemon does not run; 'make up' starts it."
+    [ -n "$state" ] || fail "The daemon is not running; start it with 'make up'."
     say "$state"
     servers_state
     say "sandboxes: $(docker ps --quiet --filter label=mcp-code-executor=sandbox | wc -l)"
-    "$VENV/bin/python" scripts/ask_daemon.py health "$(api_url)" || fail "The daemon does not answer; see 'make logs'."
+    "$(any_python)" scripts/ask_daemon.py health "$(api_url)" || fail "The daemon does not answer; see 'make logs'."
 }
 
 main

@@ -9,7 +9,7 @@ readonly READY_SECONDS=90
 ensure_keys() {
     "$VENV/bin/code-executor" keys ensure >"$LOGS/keys.log" 2>&1 && return
     show_tail "$LOGS/keys.log"
-    fail "The keys in $(secrets_dir)/ could not be made; make it writable for $(id -un), then run make again."
+    fail "The keys in $(secrets_dir)/ could not be made; make that directory writable for $(id -un), then run make again."
 }
 
 # The daemon is another user; git keeps no read bits, so a strict umask at checkout hides the file from it.
@@ -41,7 +41,7 @@ require_port() {
     reason=$("$VENV/bin/python" scripts/require_free_address.py "$publish" 2>&1) && return 0
     case $reason in
     *"in use"*)
-        fail "Port $port is taken by $(owner_of_port "$port"); stop that, or publish elsewhere: CODE_EXECUTOR_PUBLISH=127.0.0.1:9191 make up"
+        fail "Port $port is taken by $(owner_of_port "$port"); stop it, or publish elsewhere: CODE_EXECUTOR_PUBLISH=127.0.0.1:9191 make up"
         ;;
     *) fail "$publish cannot be published here ($reason); set CODE_EXECUTOR_PUBLISH to an address of this machine." ;;
     esac

@@ -32,7 +32,7 @@ ensure_python() {
     "$ROOT/scripts/apt.sh" python3 python3-venv
     hash -r
     usable_python ||
-        fail "$(python3 --version) cannot make a virtual environment of Python 3.11 or newer; set PYTHON=… to one that can."
+        fail "$(python3 --version) cannot create a virtual environment of Python 3.11 or newer; set PYTHON=… to an interpreter that can."
 }
 
 inputs() { { cat pyproject.toml "$PINS" && find_python && pwd; } | sha256sum; }

@@ -69,8 +69,8 @@ def _environment_line(name: str, value: str) -> str:
     """Both kinds of compose take a value in single quotes as it is."""
     if "'" in value or "\n" in value or value.endswith("\\"):
         raise Problem(
-            f"The value of {name} holds a quote or a line break or ends with a backslash, "
-            "which cannot be handed to a container."
+            f"The value of {name} must not contain a single quote or a line break or end with a backslash, "
+            "because such a value cannot be passed to a container."
         )
     return f"{name}='{value}'"
 

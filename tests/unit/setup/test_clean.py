@@ -159,7 +159,7 @@ def test_cleaning_leaves_the_data_of_another_clone(used: Tree) -> None:
     used.command("docker", 'case "$*" in "volume inspect "*) printf "a\\nb\\n"; exit 1 ;; esac\n' + NO_DAEMON)
     ended = used.run("scripts/clean.sh", FORCE="1")
     assert ended.returncode == 0
-    assert "if no other needs it: docker volume rm a b" in ended.stdout
+    assert "if no other directory needs it, run: docker volume rm a b" in ended.stdout
     assert ended.stdout.splitlines()[-1] == "Everything else is removed."
     assert removals(used) == []
 

@@ -70,7 +70,7 @@ def test_stopping_without_an_engine_says_that_nothing_runs(tree: Tree) -> None:
     machine(tree, SILENT)
     ended = tree.run("scripts/down.sh")
     assert ended.returncode == 0
-    assert "nothing of ours runs" in ended.stdout
+    assert "there is nothing to stop" in ended.stdout
 
 
 def test_a_refused_socket_is_not_taken_for_an_engine_that_does_not_run(tree: Tree) -> None:
@@ -78,4 +78,4 @@ def test_a_refused_socket_is_not_taken_for_an_engine_that_does_not_run(tree: Tre
     ended = tree.run("scripts/down.sh")
     assert ended.returncode == 1
     assert "usermod -aG docker" in ended.stderr
-    assert "nothing of ours runs" not in ended.stdout
+    assert "there is nothing to stop" not in ended.stdout

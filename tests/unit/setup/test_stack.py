@@ -190,7 +190,7 @@ def test_the_daemon_gets_the_variables_that_its_servers_refer_to_and_no_others(t
     variables = {"A_KEY": "it's $HOME"}
     ended = tree.run(".venv/bin/python", "-m", "deploy.stack", "daemon-env", str(servers), **variables)
     assert ended.returncode == 1
-    assert "A_KEY holds a quote" in ended.stderr
+    assert "The value of A_KEY must not contain a single quote" in ended.stderr
     assert stack(tree, "daemon-env", str(servers), A_KEY="a $b", OTHER="no") == ["A_KEY='a $b'"]
 
 
@@ -247,7 +247,7 @@ def test_a_proxy_that_cannot_be_pulled_is_replaced_by_our_own(tree: Tree) -> Non
     missing = 'case "$*" in "image inspect mirror.invalid"*) exit 1 ;; esac\n' + EMPTY_REGISTRY
     prepared(tree, missing)
     ended = tree.run("scripts/stack.sh", MCP_PROXY_IMAGE="mirror.invalid/mcp-proxy:1")
-    assert "mirror.invalid/mcp-proxy:1 cannot be pulled (not found); our own image takes its place." in ended.stderr
+    assert "mirror.invalid/mcp-proxy:1 cannot be pulled (not found); using our own image instead." in ended.stderr
     assert "What needs mcp-proxy is left out: fetching the packages of proxy failed." in ended.stderr
 
 

@@ -209,17 +209,12 @@ def test_a_setting_that_is_empty_gives_way_to_the_next(tree: Tree) -> None:
     assert tree.bash("configured CODE_EXECUTOR_PUBLISH default", CODE_EXECUTOR_PUBLISH="").stdout == "default"
 
 
-@pytest.mark.parametrize(
-    ("value", "reason"), [("it's", "holds a quote"), ("a\nb", "or a line break"), ("a\\", "or ends with a backslash")]
-)
-def test_a_value_that_cannot_be_handed_to_the_daemon_is_refused_by_its_name(
-    tree: Tree, value: str, reason: str
-) -> None:
+@pytest.mark.parametrize("value", ["it's", "a\nb", "a\\"], ids=["quote", "line break", "backslash"])
+def test_a_value_that_cannot_be_handed_to_the_daemon_is_refused_by_its_name(tree: Tree, value: str) -> None:
     tree.command("docker")
     ended = tree.run("scripts/compose.sh", "ps", CODE_EXECUTOR_MATRIX_TOKEN=value)
     assert ended.returncode == 1
-    assert "The value of CODE_EXECUTOR_MATRIX_TOKEN holds a quote" in ended.stderr
-    assert reason in ended.stderr
+    assert "The value of CODE_EXECUTOR_MATRIX_TOKEN must not contain a single quote or a line break" in ended.stderr
 
 
 SERVERS_RUN = """

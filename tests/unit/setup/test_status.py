@@ -68,4 +68,4 @@ def test_a_daemon_that_does_not_run_is_told(tree: Tree) -> None:
     tree.command("docker")
     ended = tree.run("scripts/status.sh")
     assert ended.returncode == 1
-    assert "The daemon does not run; 'make up' starts it." in ended.stderr
+    assert "The daemon is not running; start it with 'make up'." in ended.stderr
