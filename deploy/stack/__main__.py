@@ -38,6 +38,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m deploy.stack", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    parser.add_argument("--root", type=Path, default=ROOT, help="where .env, secrets/ and .build/ are")
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("default")
     commands.add_parser("secrets")
@@ -56,7 +57,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 
 def run(chosen: argparse.Namespace) -> Iterable[str]:
     stack = Stack.read()
-    variables = Variables.of(ROOT, stack.generated)
+    variables = Variables.of(chosen.root, stack.generated)
     match chosen.command:
         case "default":
             return stack.default()
@@ -76,7 +77,7 @@ def run(chosen: argparse.Namespace) -> Iterable[str]:
         case "packages":
             return [package for server in servers for package in server.debian]
         case "write":
-            return write_everything(stack, variables, chosen.proxy, servers, ROOT / ".build" / "stack")
+            return write_everything(stack, variables, chosen.proxy, servers, chosen.root / ".build" / "stack")
     return []
 
 

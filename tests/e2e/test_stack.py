@@ -23,7 +23,7 @@ from tests.support.api import Api
 from tests.support.installation import Installation
 
 PROJECT = Path(__file__).resolve().parents[2]
-SOURCES = PROJECT / "scripts" / "stack"
+SOURCES = PROJECT / "deploy" / "stack"
 CHOSEN = PROJECT / ".build" / "stack"
 READY_SECONDS = 60
 PROBE_IMAGE = "mcp-code-executor/orchestrator:latest"
@@ -129,9 +129,8 @@ def chosen_images() -> dict[str, str]:
 
 
 def settings_in(directory: Path, kind: str) -> dict[str, str]:
-    script = str(SOURCES / "stack.py")
     own_secrets = {"CODE_EXECUTOR_SECRETS_DIR": str(directory / "secrets")}
-    command = (sys.executable, "-P", script, "--root", str(directory))
+    command = (sys.executable, "-m", "deploy.stack", "--root", str(directory))
     run(*command, "write", "--proxy", kind, "filesystem", "memory", "postgres", **own_secrets)
     made = run(*command, "secrets", **own_secrets).splitlines()
     start = directory / ".build" / "stack" / "mcp-postgres"

@@ -179,7 +179,7 @@ def test_every_setting_that_is_named_exists(path):
 
 
 def test_the_programs_call_servers_that_come_without_being_asked_for():
-    servers = tomllib.loads((PROJECT / "scripts" / "stack" / "servers.toml").read_text())["servers"]
+    servers = tomllib.loads((PROJECT / "deploy" / "stack" / "servers.toml").read_text())["servers"]
     default = {name for name, server in servers.items() if server.get("default")}
     typescript = re.findall(r"from '/workspace/servers/(\w+)/", "\n".join(blocks_in("typescript")))
     python = re.findall(r"^from servers\.(\w+) import", "\n".join(blocks_in("python")), flags=re.MULTILINE)

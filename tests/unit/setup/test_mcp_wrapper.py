@@ -82,7 +82,8 @@ def test_headers_are_json_for_the_client_and_need_no_engine(host):
 def test_who_is_in_neither_group_is_told_so(host, groups, arguments):
     done = host.run("scripts/mcp-wrapper.sh", *arguments, GROUPS_OF_CALLER=groups)
     assert (done.returncode, done.stdout) == (77, "")
-    assert done.stderr.startswith("mcp-wrapper: You (jane) are in neither the group administrators nor the group developers;")
+    neither = "You (jane) are in neither the group administrators nor the group developers;"
+    assert done.stderr.startswith(f"mcp-wrapper: {neither}")
     assert done.stderr.count("\n") == 1
 
 
