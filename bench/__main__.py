@@ -26,8 +26,8 @@ from bench.paths import QUICK_RESULTS, RESULTS
 from bench.plan import FULL, QUICK, Plan
 from bench.profile import measure_profile
 from bench.progress import elapsed_seconds, say
-from bench.readme import NothingToShow, write_readme
 from bench.results import Results
+from bench.speed_page import NothingToShow, write_speed_page
 from bench.tables import report, targets_table
 from bench.targets import judged
 
@@ -48,8 +48,8 @@ SECTIONS: dict[str, Section] = {
 
 def main() -> int:
     options = _options()
-    if options.write_readme:
-        return _write_readme()
+    if options.write_docs:
+        return _write_docs()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that everything is left behind in order
     plan = _plan(options)
     file = _file(options)
@@ -69,7 +69,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, help="rounds of each comparison")
     parser.add_argument("--soak", type=int, metavar="N", help="exactly N executions, however long they take")
     parser.add_argument("--out", type=Path, help="where the results go")
-    parser.add_argument("--write-readme", action="store_true", help="show the newest result in the README and end")
+    parser.add_argument("--write-docs", action="store_true", help="put the newest result into docs/speed.md and end")
     return parser.parse_args()
 
 
@@ -141,13 +141,13 @@ def _write_report(found: Results, file: Path) -> None:
     print(targets_table(found.targets))
 
 
-def _write_readme() -> int:
+def _write_docs() -> int:
     try:
-        file = write_readme()
+        file = write_speed_page()
     except NothingToShow as error:
         print(error, file=sys.stderr)
         return 1
-    print(f"The README shows {file.name}.")
+    print(f"docs/speed.md shows {file.name}.")
     return 0
 
 

@@ -19,7 +19,7 @@ def report(results: Results) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def readme_section(results: Results, chart: str) -> str:
+def speed_section(results: Results, chart: str) -> str:
     parts = [machine_line(results), f"![Time of a hello program by contestant]({chart})"]
     workloads = results.latency.workloads[:2] if results.latency else []
     parts += [part for workload in workloads for part in (f"**{workload.title}**", workload_table(workload))]

@@ -1,4 +1,4 @@
-"""The only reader of the environment. Every field is CODE_EXECUTOR_<NAME>; the README's table is made from here."""
+"""The only reader of the environment. Every field is CODE_EXECUTOR_<NAME>; docs/configuration.md is made from here."""
 
 from __future__ import annotations
 

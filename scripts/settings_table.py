@@ -1,4 +1,4 @@
-"""Makes the README's table of settings from orchestrator/settings.py; prints it, or with --write puts it in place."""
+"""Makes the table of settings in docs/configuration.md; prints it, or with --write puts it in place."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic.fields import FieldInfo
 
 from orchestrator.settings import MIB, PREFIX, PROJECT, Settings
 
-README = PROJECT / "README.md"
+PAGE = PROJECT / "docs" / "configuration.md"
 BEGIN = "<!-- settings: made by scripts/settings_table.py --write -->"
 END = "<!-- /settings -->"
 HEADER = "| Setting | Default | Allowed | Meaning |\n|---|---|---|---|\n"
@@ -49,7 +49,7 @@ def _default(name: str, value: Any) -> str:
 
 
 def _in_project(value: Any) -> bool:
-    """Where the project lies on this machine does not belong into the README."""
+    """Whether to show the path relative to the project: where that is on this machine belongs in no page."""
     return isinstance(value, Path) and value.is_relative_to(PROJECT)
 
 
@@ -76,7 +76,7 @@ def _in_words(size: int) -> str:
 
 def main(arguments: list[str]) -> None:
     if arguments == ["--write"]:
-        README.write_text(with_table(README.read_text()))
+        PAGE.write_text(with_table(PAGE.read_text()))
     else:
         sys.stdout.write(table())
 

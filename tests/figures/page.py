@@ -9,8 +9,8 @@ from tests.figures.figure import Figure, Figures
 from tests.figures.parts import PARTS
 
 INTRODUCTION = (
-    "Written by `make figures`; most of these are also held by tests, at a smaller n. "
-    "What failed or was left out is below."
+    "Written by `make figures`. Tests enforce most of these too, with a smaller n. "
+    "What failed or was left out is listed below."
 )
 
 

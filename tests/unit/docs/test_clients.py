@@ -9,15 +9,17 @@ import pytest
 
 from orchestrator.commands.connect import Client, Connection, configuration
 from orchestrator.settings import PREFIX, Settings
+from tests.unit.docs import pages
+from tests.unit.docs.pages import in_one_line, page
 from tests.unit.faces.mcp.test_tools import all_tools
 
-DOCUMENT = (Path(__file__).resolve().parents[3] / "docs" / "clients.md").read_text()
+DOCUMENT = page("docs/clients.md")
 TITLES = {Client.CLAUDE: "Claude Code", Client.CURSOR: "Cursor", Client.CODEX: "Codex", Client.VSCODE: "VS Code"}
 WRAPPER = Path("/path/to/scripts/mcp-wrapper.sh")
 
 
 def section(title: str) -> str:
-    return DOCUMENT.split(f"\n## {title}\n")[1].split("\n## ")[0]
+    return pages.section(DOCUMENT, title)
 
 
 @pytest.mark.parametrize("client", list(Client))
@@ -33,12 +35,14 @@ def test_the_ten_tools_are_in_the_table():
     assert set(re.findall(r"`((?:execute|search|get|list|cancel|chat)_\w+)`", section("What a client gets"))) == {
         tool.name for tool in all_tools()
     }
+    assert len(all_tools()) == 10
+    assert "has ten tools" in page("README.md")
 
 
 def test_the_limits_of_pictures_are_those_of_the_gateway():
     limits = Settings().gateway_limits
-    assert f"most {limits.max_images} and {limits.max_images_bytes // 1024**2} MiB together" in " ".join(
-        section("What a client gets").split()
+    assert f"most {limits.max_images} and {limits.max_images_bytes // 1024**2} MiB together" in in_one_line(
+        section("What a client gets")
     )
 
 
@@ -49,7 +53,7 @@ def test_every_setting_that_is_named_exists():
 
 
 def test_the_exit_codes_are_those_of_the_wrapper():
-    script = (Path(__file__).resolve().parents[3] / "scripts" / "mcp-wrapper.sh").read_text()
+    script = page("scripts/mcp-wrapper.sh")
     declared = re.search(r"^readonly BAD_USE=(\d+) NO_KEY=(\d+) UNAVAILABLE=(\d+) NO_PERMISSION=(\d+)$", script, re.M)
     assert declared is not None
     assert re.findall(r"^\| (\d+) \|", section("Keys and groups"), flags=re.MULTILINE) == list(declared.groups())

@@ -1,16 +1,16 @@
-"""Puts the newest table and chart into the README, between its markers."""
+"""Puts the newest tables and chart into docs/speed.md, between its markers."""
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
-from bench.paths import README, RESULTS, ROOT
+from bench.paths import RESULTS, ROOT, SPEED_PAGE
 from bench.results import read
-from bench.tables import readme_section
+from bench.tables import speed_section
 
 BEGIN, END = "<!-- bench -->", "<!-- /bench -->"
-HEADING = "## How fast it is"
 
 
 class NothingToShow(Exception):
@@ -24,16 +24,16 @@ def newest_results() -> Path:
     return files[-1]
 
 
-def write_readme() -> Path:
+def write_speed_page() -> Path:
     file = newest_results()
-    chart = (RESULTS / f"{file.stem}-latency.svg").relative_to(ROOT)
-    section = f"{BEGIN}\n{readme_section(read(file), str(chart))}\n{END}"
-    README.write_text(_placed(README.read_text(), section))
+    chart = os.path.relpath(RESULTS / f"{file.stem}-latency.svg", SPEED_PAGE.parent)
+    section = f"{BEGIN}\n{speed_section(read(file), chart)}\n{END}"
+    SPEED_PAGE.write_text(_placed(SPEED_PAGE.read_text(), section))
     return file
 
 
 def _placed(text: str, section: str) -> str:
     if BEGIN not in text:
-        return f"{text.rstrip()}\n\n{HEADING}\n\n{section}\n"
+        return f"{text.rstrip()}\n\n{section}\n"
     between = re.compile(f"{re.escape(BEGIN)}.*?{re.escape(END)}", re.DOTALL)
     return between.sub(lambda _: section, text, count=1)
