@@ -57,3 +57,10 @@ def test_the_exit_codes_are_those_of_the_wrapper():
     declared = re.search(r"^readonly BAD_USE=(\d+) NO_KEY=(\d+) UNAVAILABLE=(\d+) NO_PERMISSION=(\d+)$", script, re.M)
     assert declared is not None
     assert re.findall(r"^\| (\d+) \|", section("Keys and groups"), flags=re.MULTILINE) == list(declared.groups())
+
+
+def test_what_the_client_is_told_is_said_somewhere():
+    of_claude_code = "headersHelper not run"
+    sentences = {cells[0].partition(" ${")[0] for cells in pages.rows(section("When it does not connect"))}
+    sources = "\n".join(file.read_text() for file in pages.PROJECT.glob("orchestrator/**/*.py"))
+    assert [said for said in sentences - {of_claude_code} if said not in sources] == []
