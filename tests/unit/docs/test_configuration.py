@@ -7,6 +7,7 @@ import json
 import pytest
 
 from orchestrator.adapters.access_files import read_roles
+from orchestrator.settings import MIB, Settings
 from scripts.settings_table import table, with_table
 from tests.unit.docs.pages import PROJECT, blocks_in, in_one_line, page, section
 
@@ -45,3 +46,12 @@ def test_the_shipped_roles_are_those_that_are_described():
     *others, last = roles["developer"]["servers"]
     assert roles["admin"]["servers"] == ["*"]
     assert f"`developer` has {', '.join(others)} and {last}" in in_one_line(section(CONFIGURATION, "Roles"))
+
+
+def test_the_resources_in_the_security_policy_are_the_defaults():
+    limits = Settings.model_construct().limits(None)
+    assert (
+        f"{limits.cpus:g} CPU, {limits.memory_bytes // MIB // 1024} GiB of memory without swap, "
+        f"{limits.max_processes} processes and threads, {limits.timeout_seconds / 60:g} minutes, "
+        f"{limits.max_output_bytes // 1024} KiB on each stream"
+    ) in page("SECURITY.md")
