@@ -50,7 +50,8 @@ class Settings(BaseSettings):
     )
     relist_seconds: float = Field(60, gt=0, description="Time between listings of each upstream's tools.")
     client_library: Path = Field(
-        PROJECT / "runner-image" / "client-library", description="The library that the generated wrappers use in a sandbox."
+        PROJECT / "runner-image" / "client-library",
+        description="The library that the generated wrappers use in a sandbox.",
     )
     docker_host: str = Field(
         "unix:///var/run/docker.sock",

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
+from urllib.parse import quote
 
 import typer
 from pydantic import SecretStr, ValidationError
@@ -22,6 +23,7 @@ from orchestrator.adapters.access_files import RolesFileInvalid, read_book
 from orchestrator.commands import keys
 from orchestrator.commands.client import ApiClient, CallFailed
 from orchestrator.commands.connect import CannotMerge, Client, Connection, configuration
+from orchestrator.commands.executions import NotATime, moment, print_list, print_one
 from orchestrator.domain.execution import Language, Outcome
 from orchestrator.settings import ENV_FILE, PREFIX, PROJECT, Settings
 
@@ -152,20 +154,58 @@ def tools(
     as_json: AsJson = False,
 ) -> None:
     """List the tools that your key may use, or search them."""
-    settings = _settings()
-    client = ApiClient(settings.url, _key(settings))
     narrowed = [("server", server)] if server else []
     wishes = [("q", wish) for wish in query or []]
-    path = "/tools/search" if wishes else "/tools"
-    try:
-        found = asyncio.run(client.get(path, [*wishes, *narrowed, ("detail", "description")]))
-    except CallFailed as error:
-        _fail(str(error), EXIT_CANNOT_CALL)
+    found = _get("/tools/search" if wishes else "/tools", [*wishes, *narrowed, ("detail", "description")])
     if as_json:
         out.print_json(json.dumps(found))
         return
     for place, name, description in _rows(found["tools"]):
         out.print(f"[bold]{escape(f'{place}/{name}')}[/]  {escape(description)}", highlight=False)
+
+
+@app.command()
+def executions(
+    outcome: Annotated[Outcome | None, typer.Option(help="Only those that ended so.")] = None,
+    caller: Annotated[str | None, typer.Option(help="Only those of the key with this name.")] = None,
+    language: Annotated[Language | None, typer.Option(help="Only programs in this language.")] = None,
+    tool: Annotated[str | None, typer.Option(help="Only those that called it: SERVER/TOOL, or a SERVER.")] = None,
+    since: Annotated[str | None, typer.Option(help="At or after: 15m, 2h or 7d ago, or a time.")] = None,
+    until: Annotated[str | None, typer.Option(help="Before: 15m, 2h or 7d ago, or a time.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=500, help="How many.")] = 20,
+    as_json: AsJson = False,
+) -> None:
+    """List what ran, newest first: your own, or everybody's if your role sees all."""
+    try:
+        times = {name: moment(text) for name, text in (("since", since), ("until", until)) if text}
+    except NotATime as error:
+        _fail(str(error), EXIT_BAD_USE)
+    chosen = {"outcome": outcome, "caller": caller, "language": language, "tool": tool, **times, "limit": limit}
+    found = _get("/executions", [(name, str(value)) for name, value in chosen.items() if value is not None])
+    if as_json:
+        out.print_json(json.dumps(found))
+    elif found["executions"]:
+        print_list(out, found["executions"])
+    else:
+        err.print("Nothing fits.")
+
+
+@app.command()
+def show(
+    execution_id: Annotated[str | None, typer.Argument(metavar="ID", help="Else the newest that you see.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show one execution: how it ended, its tool calls and what it printed."""
+    if execution_id is None:
+        newest = _get("/executions", [("limit", "1"), ("kind", "program")])["executions"]
+        if not newest:
+            _fail("Nothing has run yet.", EXIT_CANNOT_CALL)
+        execution_id = str(newest[0]["executionId"])
+    found = _get(f"/executions/{quote(execution_id, safe='')}")
+    if as_json:
+        out.print_json(json.dumps(found))
+    else:
+        print_one(out, found)
 
 
 @app.command()
@@ -236,6 +276,15 @@ def rotate_keys(role: Annotated[str, typer.Argument(help="The role whose keys ar
         _fail(str(error), EXIT_BAD_USE)
     for file in rotated:
         out.print(f"rotated {file.path}", highlight=False)
+
+
+def _get(path: str, parameters: list[tuple[str, str]] | None = None) -> dict[str, Any]:
+    settings = _settings()
+    client = ApiClient(settings.url, _key(settings))
+    try:
+        return asyncio.run(client.get(path, parameters))
+    except CallFailed as error:
+        _fail(str(error), EXIT_CANNOT_CALL)
 
 
 def _rows(listed: Any) -> list[tuple[str, str, str]]:

@@ -84,17 +84,29 @@ class ToolCallBody(Body):
         return cls.model_construct(**{name: getattr(call, name) for name in cls.model_fields})
 
 
-class ExecutionSummary(Body):
-    """What a list tells of an execution."""
+class Ended(Body):
+    """How an execution ended; these fields come first wherever one is shown."""
 
     execution_id: str
+    outcome: Outcome | None = Field(description="null while it has not ended, and when it was refused.")
+    exit_code: int | None = Field(description="Exit status; 128 + n when signal n ended the program.")
+
+
+class Printed(Ended):
+    """What a program printed."""
+
+    output: str = Field(description="stdout, up to the limit; invalid UTF-8 is replaced.")
+    stderr: str
+
+
+class ExecutionSummary(Ended):
+    """What a list tells of an execution."""
+
+    state: State
     caller: str
     role: str
     kind: Kind = Field(description="`program`, or `call` for a single tool call without a program.")
-    state: State
     language: Language | None
-    outcome: Outcome | None
-    exit_code: int | None = Field(description="Exit status; 128 + n when signal n ended the program.")
     accepted_at: str = Field(description="ISO 8601, UTC.")
     finished_at: str | None
     execution_time: int | None = Field(description="Milliseconds from acceptance to the end.")
@@ -111,11 +123,9 @@ class ExecutionSummary(Body):
         return cls.model_construct(**_summary(record))
 
 
-class ExecutionReply(ExecutionSummary):
+class ExecutionReply(ExecutionSummary, Printed):
     """An execution with what it printed."""
 
-    output: str = Field(description="stdout, up to the limit; invalid UTF-8 is replaced.")
-    stderr: str
     limits: LimitsBody | None
     metrics: MetricsBody
     tool_calls: list[ToolCallBody] = Field(description="Each tool call with its fate; never its values.")

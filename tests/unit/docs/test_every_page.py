@@ -17,7 +17,7 @@ SOURCES = [
     file
     for pattern in (
         "orchestrator/**/*.py",
-        "runner-image/servers/*",
+        "runner-image/client-library/*/*",
         "scripts/**/*.sh",
         "scripts/*.yaml",
         "compose.yaml",

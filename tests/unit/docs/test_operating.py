@@ -5,20 +5,18 @@ from __future__ import annotations
 import re
 
 from orchestrator.domain.errors import OrchestratorError
-from orchestrator.faces.http.problems import STATUS_OF_CODE
+from orchestrator.faces.status import status_of
 from tests.unit.docs.pages import PROJECT, page, rows, section
 
-NO_STATUS = "–"  # noqa: RUF001  (as the page writes it)
 
-
-def error_codes() -> set[str]:
-    return {OrchestratorError.code} | {kind.code for kind in OrchestratorError.__subclasses__()}
+def errors() -> list[type[OrchestratorError]]:
+    return [OrchestratorError, *OrchestratorError.__subclasses__()]
 
 
 def test_every_error_code_has_a_troubleshooting_row_with_its_status():
     codes = section(page("docs/troubleshooting.md"), "Error codes")
     documented = {code: status for code, status, _ in rows(codes)}
-    assert documented == {code: str(STATUS_OF_CODE.get(code, NO_STATUS)) for code in error_codes()}
+    assert documented == {kind.code: str(status_of(kind).value) for kind in errors()}
 
 
 def test_every_metric_that_is_named_exists():

@@ -15,7 +15,7 @@ def test_the_readme_names_the_two_commands():
 
 
 def test_the_programs_call_servers_that_come_without_being_asked_for():
-    servers = tomllib.loads(page("scripts/stack/servers.toml"))["servers"]
+    servers = tomllib.loads(page("deploy/stack/servers.toml"))["servers"]
     default = {name for name, server in servers.items() if server.get("default")}
     typescript = re.findall(r"from '/workspace/servers/(\w+)/", "\n".join(blocks_in("typescript", README)))
     python = re.findall(r"^from servers\.(\w+) import", "\n".join(blocks_in("python", README)), flags=re.MULTILINE)
