@@ -10,10 +10,8 @@ from orchestrator.catalog.disclosure import Detail, definition, grouped, ranked
 from orchestrator.catalog.observations import Observations
 from orchestrator.domain.access import Role
 from orchestrator.domain.errors import ToolDenied, ToolNotFound
-from orchestrator.domain.execution import Language
-from orchestrator.domain.names import server_identifier, tool_identifier
 from orchestrator.domain.tools import Tool
-from orchestrator.wrappers import example_call, signature
+from orchestrator.wrappers import BACKENDS, Contract
 
 Json = dict[str, Any]
 
@@ -43,13 +41,20 @@ class Toolbox:
     def info(self, role: Role, server: str, name: str) -> Json:
         tool = self.callable_tool(role, server, name)
         shape = self._observations.of(tool)
+        contract = Contract.of(tool, shape)
         return self._counted(
             role,
             {
                 "server": tool.server,
                 **definition(tool),
-                "typescript": self._in_language(tool, Language.TYPESCRIPT),
-                "python": self._in_language(tool, Language.PYTHON),
+                **{
+                    language.value: {
+                        "import": backend.import_line(contract),
+                        "signature": backend.signature(contract),
+                        "example": backend.example_call(contract),
+                    }
+                    for language, backend in BACKENDS.items()
+                },
                 "resultShape": "declared" if tool.output_schema else ("observed" if shape else "unknown"),
             },
         )
@@ -62,18 +67,6 @@ class Toolbox:
         if tool is None:
             raise ToolNotFound(f"There is no tool {server}/{name}.")
         return tool
-
-    def _in_language(self, tool: Tool, language: Language) -> Json:
-        server, name = server_identifier(tool.server), tool_identifier(tool.name)
-        imports = {
-            Language.TYPESCRIPT: f"import {{ {name} }} from '/workspace/servers/{server}/{name}.js';",
-            Language.PYTHON: f"from servers.{server} import {name}",
-        }
-        return {
-            "import": imports[language],
-            "signature": signature(tool, language, self._observations.of(tool)),
-            "example": example_call(tool, language),
-        }
 
     def _counted(self, role: Role, reply: Json) -> Json:
         disclosure = self._catalog.disclosure

@@ -52,7 +52,7 @@ EXIT_OF_OUTCOME = {
 }
 EXIT_CANNOT_CALL = 69
 EXIT_BAD_USE = 64
-LANGUAGE_OF_SUFFIX = {".py": Language.PYTHON, ".ts": Language.TYPESCRIPT, ".mts": Language.TYPESCRIPT}
+LANGUAGE_OF_SUFFIX = {suffix: language for language in Language for suffix in language.suffixes}
 STDIN = "-"
 
 

@@ -5,14 +5,34 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from hashlib import sha256
+from typing import Self
 
 from orchestrator.domain.access import Caller
 from orchestrator.domain.ledger import ToolCall
 
+MEBIBYTE = 1024 * 1024
+
 
 class Language(StrEnum):
-    TYPESCRIPT = "typescript"
-    PYTHON = "python"
+    """A language of programs, with the suffixes of its source files (ours first) and the cost of an idle sandbox."""
+
+    suffixes: tuple[str, ...]
+    idle_bytes: int  # with the slot that the sandbox sits in; measured in bench/
+
+    TYPESCRIPT = "typescript", (".ts", ".mts"), 55 * MEBIBYTE
+    PYTHON = "python", (".py",), 30 * MEBIBYTE
+
+    # The defaults only tell type checkers that Language("python") finds a member.
+    def __new__(cls, value: str, suffixes: tuple[str, ...] = (), idle_bytes: int = 0) -> Self:
+        member = str.__new__(cls, value)
+        member._value_ = value
+        member.suffixes = suffixes
+        member.idle_bytes = idle_bytes
+        return member
+
+    @property
+    def suffix(self) -> str:
+        return self.suffixes[0]
 
 
 class Stream(StrEnum):

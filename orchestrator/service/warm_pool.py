@@ -30,8 +30,7 @@ PRELOADS_AT_ONCE = 2
 PRELOAD_TIMEOUT_SECONDS = 5.0
 LONGEST_BACKOFF_SECONDS = 5.0
 NOT_YET_KNOWN = "warm"
-# What an idle sandbox costs, with all that the engine keeps beside it; measured in bench/.
-IDLE_BYTES = {Language.PYTHON: 30 * 1024 * 1024, Language.TYPESCRIPT: 55 * 1024 * 1024}
+IDLE_BYTES = {language: language.idle_bytes for language in Language}
 
 Files = Mapping[str, str]
 Recipes = Callable[[], Mapping[Recipe, Files]]

@@ -1,7 +1,19 @@
-"""JSON Schema → typed TypeScript and Python source that calls a tool."""
+"""JSON Schema → typed source that calls a tool, in every language that programs are written in."""
 
+from orchestrator.wrappers.backend import LanguageBackend
+from orchestrator.wrappers.backends import BACKENDS
+from orchestrator.wrappers.contract import Contract
 from orchestrator.wrappers.generator import WrapperGenerator, Wrappers, generate
 from orchestrator.wrappers.shapes import Shape, learned, observe
-from orchestrator.wrappers.signatures import example_call, signature
 
-__all__ = ["Shape", "WrapperGenerator", "Wrappers", "example_call", "generate", "learned", "observe", "signature"]
+__all__ = [
+    "BACKENDS",
+    "Contract",
+    "LanguageBackend",
+    "Shape",
+    "WrapperGenerator",
+    "Wrappers",
+    "generate",
+    "learned",
+    "observe",
+]

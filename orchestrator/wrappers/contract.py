@@ -1,18 +1,16 @@
-"""What is known about one tool, in a form that both languages are written from."""
+"""What is known about one tool, in a form that every language is written from."""
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 from orchestrator.domain.names import server_identifier, tool_identifier
 from orchestrator.domain.tools import Tool
 from orchestrator.wrappers.schema import read_schema
-from orchestrator.wrappers.shapes import Shape, read_shape
+from orchestrator.wrappers.shapes import Shape, type_of
 from orchestrator.wrappers.types import ROOT, Document, Record, Unknown
 
 
@@ -29,21 +27,28 @@ class Contract:
     tool: Tool
     server: str
     name: str
+    type_prefix: str
     input: Document
     output: Document
     output_source: OutputSource
 
     @classmethod
     def of(cls, tool: Tool, observed: Shape | None) -> Contract:
-        output, source = _output(tool.output_schema, observed)
-        server, name = server_identifier(tool.server), tool_identifier(tool.name)
-        return cls(tool, server, name, _input(tool.input_schema), output, source)
-
-    @property
-    def type_prefix(self) -> str:
-        words = [word[:1].upper() + word[1:] for word in self.name.split("_") if word]
-        prefix = "".join(words)
-        return prefix if prefix.isidentifier() else f"T{prefix}"
+        """Read the tool's schemas; what it was seen to return counts only where it declares nothing."""
+        name = tool_identifier(tool.name)
+        prefix = "".join(word[:1].upper() + word[1:] for word in name.split("_"))
+        prefix = prefix if prefix.isidentifier() else f"T{prefix}"
+        takes = read_schema(tool.input_schema)
+        if isinstance(takes.root, Unknown) and not takes.root.note:
+            # Arguments are always an object, whatever the schema forgets to say.
+            takes = Document({**takes.definitions, ROOT: Record()})
+        if tool.output_schema:
+            returns, source = read_schema(tool.output_schema), OutputSource.DECLARED
+        elif observed:
+            returns, source = Document({ROOT: type_of(observed)}), OutputSource.OBSERVED
+        else:
+            returns, source = Document({ROOT: Unknown()}), OutputSource.UNKNOWN
+        return cls(tool, server_identifier(tool.server), name, prefix, takes, returns, source)
 
     @property
     def input_type(self) -> str:
@@ -55,40 +60,20 @@ class Contract:
 
     @property
     def needs_nothing(self) -> bool:
+        """Tell whether the tool can be called without arguments."""
         root = self.input.root
-        return isinstance(root, Record) and root.needs_nothing
+        return isinstance(root, Record) and not any(field.required for field in root.fields)
 
     @property
     def doc(self) -> str:
-        original = f"Calls the tool {self.tool.name!r} of the server {self.tool.server!r}."
-        parts = [_text(self.tool.title), _text(self.tool.description), original, *_hints(self.tool.annotations)]
+        # A server may send anything in place of a text.
+        parts = [text for text in (self.tool.title, self.tool.description) if isinstance(text, str)]
+        parts.append(f"Calls the tool {self.tool.name!r} of the server {self.tool.server!r}.")
+        if self.tool.annotations.get("readOnlyHint") is True:
+            parts.append("It only reads.")
+        elif self.tool.annotations.get("destructiveHint") is True:
+            parts.append("It may destroy or overwrite.")
         return "\n\n".join(part.strip() for part in parts if part.strip())
-
-
-def _input(schema: Any) -> Document:
-    """Arguments are always an object, whatever the schema forgets to say."""
-    document = read_schema(schema)
-    if isinstance(document.root, Unknown) and not document.root.note:
-        return Document({**document.definitions, ROOT: Record()})
-    return document
-
-
-def _output(schema: Any, observed: Shape | None) -> tuple[Document, OutputSource]:
-    if schema:
-        return read_schema(schema), OutputSource.DECLARED
-    if observed:
-        return read_shape(observed), OutputSource.OBSERVED
-    return Document({ROOT: Unknown()}), OutputSource.UNKNOWN
-
-
-def _text(description: Any) -> str:
-    return description if isinstance(description, str) else ""
-
-
-def _hints(annotations: Mapping[str, Any]) -> list[str]:
-    if annotations.get("readOnlyHint") is True:
-        return ["It only reads."]
-    return ["It may destroy or overwrite."] if annotations.get("destructiveHint") is True else []
 
 
 class TypeNames:

@@ -29,8 +29,7 @@ Rule = Mapping[str, Any]
 
 
 def input_rule(document: Document) -> Rule:
-    root = document.root
-    found = _rule(root, document, 0)
+    found = _rule(document.root, document, 0)
     return found if "properties" in found else {"properties": {}}
 
 
@@ -40,8 +39,10 @@ def _rule(type_: Type, document: Document, depth: int) -> dict[str, Any]:
             return {"type": type_.value}
         case Constant():
             return {"enum": [type_.value]}
+        case ListOf(item=item) if depth < _MAX_DEPTH and (items := _rule(item, document, depth + 1)):
+            return {"type": "array", "items": items}
         case ListOf() | TupleOf():
-            return _list_rule(type_, document, depth)
+            return {"type": "array"}
         case Record():
             return _record_rule(type_, document, depth)
         case OneOf():
@@ -50,11 +51,6 @@ def _rule(type_: Type, document: Document, depth: int) -> dict[str, Any]:
             return _rule(document.definitions[type_.pointer], document, depth + 1)
         case Reference() | Unknown() | Never() | Content():
             return {}
-
-
-def _list_rule(type_: ListOf | TupleOf, document: Document, depth: int) -> dict[str, Any]:
-    items = _rule(type_.item, document, depth + 1) if isinstance(type_, ListOf) and depth < _MAX_DEPTH else {}
-    return {"type": "array", "items": items} if items else {"type": "array"}
 
 
 def _record_rule(record: Record, document: Document, depth: int) -> dict[str, Any]:
@@ -70,16 +66,16 @@ def _record_rule(record: Record, document: Document, depth: int) -> dict[str, An
 
 
 def _union_rule(union: OneOf, document: Document, depth: int) -> dict[str, Any]:
-    constants = [option.value for option in union.options if isinstance(option, Constant)]
-    others = [option for option in union.options if not isinstance(option, Constant)]
-    rules = [_shallow(_rule(option, document, depth + 1)) for option in others]
+    constants, rules = [], []
+    for option in union.options:
+        if isinstance(option, Constant):
+            constants.append(option.value)
+            continue
+        rule = _rule(option, document, depth + 1)
+        # Of several objects, which one was meant is not certain enough to complain about its fields.
+        rules.append({"type": rule["type"]} if rule.get("type") in {"object", "array"} else rule)
     if not all(rules):
         return {}
     if constants:
         rules.append({"enum": constants})
     return rules[0] if len(rules) == 1 else {"anyOf": rules}
-
-
-def _shallow(rule: dict[str, Any]) -> dict[str, Any]:
-    """Of several objects, which one was meant is not certain enough to complain about its fields."""
-    return {"type": rule["type"]} if rule.get("type") in {"object", "array"} else rule

@@ -1,10 +1,10 @@
-"""Reads a JSON Schema as a type. Whatever a schema says, there is a result: what is odd becomes Unknown with a note."""
+"""Reads a JSON Schema as a type; whatever the schema says, there is a result, and what is odd becomes Unknown."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, TypeGuard
 from urllib.parse import unquote
 
@@ -25,7 +25,6 @@ from orchestrator.wrappers.types import (
     one_of,
     or_unknown,
     replaced,
-    with_null,
 )
 
 _MAX_DEPTH = 16
@@ -42,18 +41,39 @@ _COMBINING_WORDS = ("allOf", "anyOf", "oneOf")
 _STRUCTURE_WORDS = ("type", "$ref", "const", "enum", *_OBJECT_WORDS[:3], *_ARRAY_WORDS, *_COMBINING_WORDS)
 _NOTED_WORDS = ("default", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "format", "pattern")
 
+_TOO_LARGE = "the schema is too large"
+_NO_VALUE = "no value is allowed here"
+
 _INDEX = re.compile("[0-9]{1,6}")
 _MISSING = object()
 
 
 def read_schema(schema: Any) -> Document:
-    reader = _Reader(schema)
-    definitions = reader.read_definitions()
-    _open_circles(definitions)
+    definitions = _Reader(schema).read_definitions()
+    # A definition that is itself, or one of its own options, says nothing by that and would not compile.
+    for pointer, found in definitions.items():
+        definitions[pointer] = or_unknown(replaced(found, Reference(pointer), Never()), "refers to itself")
+    for pointer in definitions:
+        if pointer in _reached(definitions, pointer):
+            definitions[pointer] = Unknown("refers to itself")
     return Document(definitions)
 
 
-def mapping(value: Any) -> Mapping[str, Any]:
+def _reached(definitions: Mapping[str, Type], start: str) -> set[str]:
+    """Return the definitions that one leads to by references and options alone."""
+    reached: set[str] = set()
+    waiting = [definitions[start]]
+    while waiting:
+        match waiting.pop():
+            case OneOf(options=options):
+                waiting += options
+            case Reference(pointer=pointer) if pointer not in reached:
+                reached.add(pointer)
+                waiting.append(definitions.get(pointer, Unknown()))
+    return reached
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
@@ -69,19 +89,18 @@ class _Reader:
         self._read_count = 0
 
     def read_definitions(self) -> dict[str, Type]:
-        definitions = {ROOT: or_unknown(self._expanded(self._root, 0), "no value is allowed here")}
+        definitions = {ROOT: or_unknown(self._expanded(self._root, 0), _NO_VALUE)}
         while self._referenced:
             pointer = self._referenced.pop()
-            if pointer not in definitions:
-                definitions[pointer] = self._definition(pointer, len(definitions))
+            if pointer in definitions:
+                continue
+            if len(definitions) >= _MAX_DEFINITIONS:
+                definitions[pointer] = Unknown(_TOO_LARGE)
+            else:
+                definitions[pointer] = or_unknown(self._read(self._find(pointer), 0), _NO_VALUE)
         return definitions
 
-    def _definition(self, pointer: str, known: int) -> Type:
-        if known >= _MAX_DEFINITIONS:
-            return Unknown("the schema is too large")
-        return or_unknown(self.read(self._find(pointer), 0), "no value is allowed here")
-
-    def read(self, schema: Any, depth: int) -> Type:
+    def _read(self, schema: Any, depth: int) -> Type:
         if schema is True or schema == {}:
             return Unknown()
         if schema is False:
@@ -90,28 +109,30 @@ class _Reader:
             return Unknown("the schema is not valid")
         self._read_count += 1
         if depth > _MAX_DEPTH or self._read_count > _MAX_PARTS:
-            return Unknown("the schema is too large")
+            return Unknown(_TOO_LARGE)
         found = self._read_structure(schema, depth)
-        return with_null(found) if schema.get("nullable") is True else found
+        nullable = schema.get("nullable") is True and not isinstance(found, Unknown)
+        return one_of((found, Primitive.NULL)) if nullable else found
 
     def _read_structure(self, schema: Mapping[str, Any], depth: int) -> Type:
         if "$ref" in schema:
-            return self._reference(schema["$ref"])
+            pointer = schema["$ref"]
+            if not _is_local(pointer) or self._find(pointer[1:]) is _MISSING:
+                return Unknown(f"refers to {_quoted(pointer)}, which is not there")
+            self._referenced.append(pointer[1:])
+            return Reference(pointer[1:])
         if "const" in schema:
             return constant(schema["const"])
         if "enum" in schema:
-            return self._enumeration(schema, depth)
+            values = _listed(schema["enum"])
+            if not values or len(values) > _MAX_CONSTANTS:
+                return self._typed(schema, depth)
+            return one_of(constant(value) for value in values)
         if any(word in schema for word in _COMBINING_WORDS):
             return self._combination(schema, depth)
         if schema.get("not") in ({}, True):
             return Never()
         return self._typed(schema, depth)
-
-    def _reference(self, pointer: Any) -> Type:
-        if not _is_local(pointer) or self._find(pointer[1:]) is _MISSING:
-            return Unknown(f"refers to {_quoted(pointer)}, which is not there")
-        self._referenced.append(pointer[1:])
-        return Reference(pointer[1:])
 
     def _find(self, pointer: str) -> Any:
         found = self._root
@@ -125,33 +146,25 @@ class _Reader:
                 return _MISSING
         return found
 
-    def _enumeration(self, schema: Mapping[str, Any], depth: int) -> Type:
-        values = _listed(schema["enum"])
-        if not values or len(values) > _MAX_CONSTANTS:
-            return self._typed(schema, depth)
-        return one_of(constant(value) for value in values)
-
     def _combination(self, schema: Mapping[str, Any], depth: int) -> Type:
         base = {word: value for word, value in schema.items() if word not in _COMBINING_WORDS}
-        found = self.read(base, depth + 1) if _has_structure(base) else Unknown()
+        found = self._read(base, depth + 1) if _has_structure(base) else Unknown()
         for part in _listed(schema.get("allOf")):
             found = _both(found, self._expanded(part, depth + 1))
         for word in ("anyOf", "oneOf"):
             options = [option for option in _listed(schema.get(word)) if _has_structure(option)]
             if options:
-                found = one_of(_both(found, self._option(option, found, depth + 1)) for option in options)
+                read = self._read if isinstance(found, Unknown) else self._expanded
+                found = one_of(_both(found, read(option, depth + 1)) for option in options)
         return found
 
-    def _option(self, option: Any, base: Type, depth: int) -> Type:
-        return self.read(option, depth) if isinstance(base, Unknown) else self._expanded(option, depth)
-
     def _expanded(self, schema: Any, depth: int) -> Type:
-        """Like read, but with the definition in place of a reference to it: only that can be combined."""
-        pointer = mapping(schema).get("$ref")
+        """Read a schema with the definition in place of a reference to it: only that can be combined."""
+        pointer = _mapping(schema).get("$ref")
         if not _is_local(pointer) or pointer in self._expanding or self._find(pointer[1:]) is _MISSING:
-            return self.read(schema, depth)
+            return self._read(schema, depth)
         if depth > _MAX_DEPTH:
-            return Unknown("the schema is too large")
+            return Unknown(_TOO_LARGE)
         self._expanding.append(pointer)
         try:
             return self._expanded(self._find(pointer[1:]), depth + 1)
@@ -172,33 +185,35 @@ class _Reader:
         return Unknown() if name is _MISSING else Unknown(f"the type {_quoted(name)} is not known")
 
     def _record(self, schema: Mapping[str, Any], depth: int) -> Type:
-        properties = mapping(schema.get("properties"))
+        properties = _mapping(schema.get("properties"))
         required = dict.fromkeys(name for name in _listed(schema.get("required")) if isinstance(name, str))
         if len(properties) + len(required) > _MAX_FIELDS:
-            return Unknown("the schema is too large")
+            return Unknown(_TOO_LARGE)
         fields = [self._field(name, part, name in required, depth) for name, part in properties.items()]
         fields += [Field(name, Unknown(), required=True) for name in required if name not in properties]
-        return Record(tuple(fields), self._rest(schema, depth))
+        rest = [self._read(part, depth + 1) for part in _mapping(schema.get("patternProperties")).values()]
+        if "additionalProperties" in schema:
+            rest.append(self._read(schema["additionalProperties"], depth + 1))
+        return Record(tuple(fields), one_of(rest) if rest else None)
 
     def _field(self, name: str, schema: Any, required: bool, depth: int) -> Field:
-        found = or_unknown(self.read(schema, depth + 1), "no value is allowed here")
-        return Field(name, found, required, _doc(mapping(schema)), _examples(mapping(schema)))
-
-    def _rest(self, schema: Mapping[str, Any], depth: int) -> Type | None:
-        patterns = [self.read(part, depth + 1) for part in mapping(schema.get("patternProperties")).values()]
-        if "additionalProperties" not in schema:
-            return one_of(patterns) if patterns else None
-        return one_of([*patterns, self.read(schema["additionalProperties"], depth + 1)])
+        found, words = or_unknown(self._read(schema, depth + 1), _NO_VALUE), _mapping(schema)
+        description = words.get("description")
+        text = description.strip() if isinstance(description, str) else ""
+        notes = [f"{word}: {shown}" for word in _NOTED_WORDS if word in words and (shown := _shown(words[word]))]
+        doc = "\n".join(part for part in (text, ", ".join(notes)) if part)
+        candidates = [*_listed(words.get("examples")), *([words["default"]] if "default" in words else [])]
+        return Field(name, found, required, doc, tuple(candidate for candidate in candidates if _shown(candidate)))
 
     def _list(self, schema: Mapping[str, Any], depth: int) -> Type:
         # Before 2020, `items` was a list where it is `prefixItems` now, and `additionalItems` was the rest.
         items = schema.get("items", True)
         prefix = _listed(schema.get("prefixItems")) or _listed(items)
         rest = schema.get("additionalItems", True) if isinstance(items, list) else items
-        found = self.read(rest, depth + 1)
+        found = self._read(rest, depth + 1)
         if not prefix:
             return ListOf(or_unknown(found, "the list is empty"))
-        first = tuple(or_unknown(self.read(part, depth + 1), "no value is allowed here") for part in prefix)
+        first = tuple(or_unknown(self._read(part, depth + 1), _NO_VALUE) for part in prefix)
         closed = schema.get("maxItems") == len(prefix)
         return TupleOf(first, Never() if closed else found)
 
@@ -212,7 +227,7 @@ def _quoted(name: Any) -> str:
 
 
 def _has_structure(schema: Any) -> bool:
-    """Parts such as {"required": ["a"]} only restrict what stands beside them."""
+    """Tell it from parts such as {"required": ["a"]}, which only restrict what stands beside them."""
     return not isinstance(schema, Mapping) or any(word in schema for word in (*_STRUCTURE_WORDS, "not"))
 
 
@@ -236,62 +251,18 @@ def _both(first: Type, second: Type) -> Type:
 
 def _merged(first: Record, second: Record) -> Record:
     fields = {field.name: field for field in first.fields}
-    for field in second.fields:
-        fields[field.name] = _merged_field(fields[field.name], field) if field.name in fields else field
+    for name, new in ((field.name, field) for field in second.fields):
+        old = fields.get(name, new)
+        found = or_unknown(_both(old.type, new.type), "the schema contradicts itself")
+        required = old.required or new.required
+        fields[name] = Field(name, found, required, new.doc or old.doc, new.examples or old.examples)
     return Record(tuple(fields.values()), first.rest if second.rest is None else second.rest)
 
 
-def _merged_field(first: Field, second: Field) -> Field:
-    found = or_unknown(_both(first.type, second.type), "the schema contradicts itself")
-    required = first.required or second.required
-    return Field(first.name, found, required, second.doc or first.doc, second.examples or first.examples)
-
-
-def _doc(schema: Mapping[str, Any]) -> str:
-    description = schema.get("description")
-    text = description.strip() if isinstance(description, str) else ""
-    notes = [f"{word}: {shown}" for word in _NOTED_WORDS if word in schema and (shown := _shown(schema[word]))]
-    return "\n".join(part for part in (text, ", ".join(notes)) if part)
-
-
 def _shown(value: Any) -> str | None:
+    """Return the value as JSON if it is short enough to be shown."""
     try:
         text = json.dumps(value, ensure_ascii=False)
     except (RecursionError, TypeError, ValueError):
         return None
     return None if value is None or len(text) > _MAX_EXAMPLE_CHARACTERS else text
-
-
-def _examples(schema: Mapping[str, Any]) -> tuple[Any, ...]:
-    candidates = [*_listed(schema.get("examples")), *([schema["default"]] if "default" in schema else [])]
-    return tuple(candidate for candidate in candidates if _shown(candidate))
-
-
-def _open_circles(definitions: dict[str, Type]) -> None:
-    """A definition that is itself, or one of its own options, says nothing by that and would not compile."""
-    for pointer in definitions:
-        definitions[pointer] = _without_direct(definitions[pointer], pointer)
-    for pointer in definitions:
-        if pointer in _reached(definitions, pointer):
-            definitions[pointer] = Unknown("refers to itself")
-
-
-def _without_direct(type_: Type, pointer: str) -> Type:
-    return or_unknown(replaced(type_, Reference(pointer), Never()), "refers to itself")
-
-
-def _reached(definitions: Mapping[str, Type], start: str) -> set[str]:
-    reached: set[str] = set()
-    waiting = list(_direct(definitions[start]))
-    while waiting:
-        pointer = waiting.pop()
-        if pointer not in reached:
-            reached.add(pointer)
-            waiting += _direct(definitions.get(pointer, Unknown()))
-    return reached
-
-
-def _direct(type_: Type) -> Iterable[str]:
-    if isinstance(type_, Reference):
-        return [type_.pointer]
-    return [pointer for option in type_.options for pointer in _direct(option)] if isinstance(type_, OneOf) else []

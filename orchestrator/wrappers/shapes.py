@@ -12,9 +12,7 @@ from itertools import islice
 from typing import Any
 
 from orchestrator.wrappers.types import (
-    ROOT,
     Content,
-    Document,
     Field,
     ListOf,
     Primitive,
@@ -90,12 +88,23 @@ class Shape:
 
 
 def observe(result: Mapping[str, Any]) -> Shape | None:
-    """The shape of what a program gets for this result of a call; None when there is nothing to learn from it."""
-    return None if result.get("isError") else _Observer().result(result)
+    """Return the shape of what a program gets for this result; None when there is nothing to learn from it."""
+    if result.get("isError"):
+        return None
+    observer = _Observer()
+    if result.get("structuredContent") is not None:
+        return observer.value(result["structuredContent"])
+    contents = result.get("content")
+    if not isinstance(contents, list) or not contents:
+        return Shape(frozenset({Kind.NULL})) if contents == [] else None
+    shapes = [observer.content(content) for content in contents[:_MAX_ELEMENTS]]
+    if len(contents) == 1:
+        return shapes[0]
+    return Shape(frozenset({Kind.ARRAY}), items=_merged(shape for shape in shapes if shape))
 
 
 def learned(known: Shape, seen: Shape) -> Shape:
-    """What is known with what was seen added, unless that is more than a type should say."""
+    """Add what was seen to what is known, unless that is more than a type should say."""
     both = merge(known, seen)
     return both if _parts(both) <= _MAX_PARTS else known
 
@@ -106,25 +115,20 @@ def _parts(shape: Shape) -> int:
 
 
 def merge(first: Shape, second: Shape) -> Shape:
+    fields = {
+        name: merge(shape, second.fields[name]) if name in second.fields else shape
+        for name, shape in first.fields.items()
+    }
+    fields |= {name: shape for name, shape in second.fields.items() if name not in first.fields}
+    kinds = first.kinds | second.kinds
+    items = _merged(shape for shape in (first.items, second.items) if shape)
     values = _merged(shape for shape in (first.values, second.values) if shape)
-    found = Shape(
-        kinds=first.kinds | second.kinds,
-        items=_merged(shape for shape in (first.items, second.items) if shape),
-        fields=_merged_fields(first.fields, second.fields),
-        always=_always(first, second),
-        values=values,
-    )
-    return _as_map(found) if values or _keys_are_data(first, second, found) else found
-
-
-def _keys_are_data(first: Shape, second: Shape, both: Shape) -> bool:
     nothing_in_common = bool(first.fields and second.fields) and not first.fields.keys() & second.fields.keys()
-    return nothing_in_common or len(both.fields) > _MAX_FIELDS
-
-
-def _as_map(shape: Shape) -> Shape:
-    known = [shape.values] if shape.values else []
-    return Shape(shape.kinds, shape.items, values=_merged([*known, *shape.fields.values()]))
+    if values or nothing_in_common or len(fields) > _MAX_FIELDS:
+        # The keys are data.
+        return Shape(kinds, items, values=_merged([*([values] if values else []), *fields.values()]))
+    objects = [shape.always for shape in (first, second) if Kind.OBJECT in shape.kinds]
+    return Shape(kinds, items, fields, frozenset.intersection(*objects) if objects else frozenset())
 
 
 def _merged(shapes: Iterable[Shape]) -> Shape | None:
@@ -132,66 +136,43 @@ def _merged(shapes: Iterable[Shape]) -> Shape | None:
     return reduce(merge, found) if found else None
 
 
-def _merged_fields(first: Mapping[str, Shape], second: Mapping[str, Shape]) -> dict[str, Shape]:
-    merged = {name: merge(shape, second[name]) if name in second else shape for name, shape in first.items()}
-    return merged | {name: shape for name, shape in second.items() if name not in first}
-
-
-def _always(first: Shape, second: Shape) -> frozenset[str]:
-    objects = [shape.always for shape in (first, second) if Kind.OBJECT in shape.kinds]
-    return frozenset.intersection(*objects) if objects else frozenset()
-
-
 class _Observer:
-    """Looks at one result, while the daemon's event loop waits: at so many parts and so much text, and no more."""
+    """Looks at one result while the daemon's event loop waits: at a limited number of parts and amount of text."""
 
     def __init__(self) -> None:
         self._parts = 0
         self._characters = 0
 
-    def result(self, result: Mapping[str, Any]) -> Shape | None:
-        if result.get("structuredContent") is not None:
-            return self._shape(result["structuredContent"], 0)
-        contents = result.get("content")
-        if not isinstance(contents, list) or not contents:
-            return Shape(frozenset({Kind.NULL})) if contents == [] else None
-        shapes = [self._content(content) for content in contents[:_MAX_ELEMENTS]]
-        if len(contents) == 1:
-            return shapes[0]
-        return Shape(frozenset({Kind.ARRAY}), items=_merged(shape for shape in shapes if shape))
-
-    def _content(self, content: Any) -> Shape | None:
+    def content(self, content: Any) -> Shape | None:
         kind = content.get("type") if isinstance(content, Mapping) else None
-        if kind == "text" and isinstance(content.get("text"), str):
-            return self._text(content["text"])
-        known = {Kind.IMAGE, Kind.AUDIO, Kind.RESOURCE, Kind.RESOURCE_LINK}
-        return Shape(frozenset({Kind(kind)})) if kind in known else self._shape(content, 0)
-
-    def _text(self, text: str) -> Shape | None:
+        if isinstance(kind, str) and kind in _CONTENT:
+            return Shape(frozenset({Kind(kind)}))
+        text = content.get("text") if kind == "text" else None
+        if not isinstance(text, str):
+            return self.value(content)
         if text.lstrip()[:1] not in {"{", "["}:
             return Shape(frozenset({Kind.STRING}))
         self._characters += len(text)
         if self._characters > _MAX_TEXT_CHARACTERS:
             return None
         try:
-            return self._shape(json.loads(text), 0)
+            return self.value(json.loads(text))
         except (ValueError, RecursionError):
             return Shape(frozenset({Kind.STRING}))
 
-    def _shape(self, value: Any, depth: int) -> Shape:
+    def value(self, value: Any, depth: int = 0) -> Shape:
         self._parts += 1
         if depth > _MAX_DEPTH or self._parts > _MAX_PARTS:
             return Shape(frozenset({Kind.ANYTHING}))
         if isinstance(value, list):
-            items = _merged(self._shape(item, depth + 1) for item in value[:_MAX_ELEMENTS])
+            items = _merged(self.value(item, depth + 1) for item in value[:_MAX_ELEMENTS])
             return Shape(frozenset({Kind.ARRAY}), items=items)
-        return self._object(value, depth) if isinstance(value, Mapping) else Shape(frozenset({_kind(value)}))
-
-    def _object(self, value: Mapping[str, Any], depth: int) -> Shape:
+        if not isinstance(value, Mapping):
+            return Shape(frozenset({_kind(value)}))
         if len(value) > _MAX_FIELDS or not all(_FIELD_NAME.fullmatch(name) for name in value):
-            some = list(islice(value.values(), _MAX_ELEMENTS))
-            return Shape(frozenset({Kind.OBJECT}), values=_merged(self._shape(item, depth + 1) for item in some))
-        fields = {name: self._shape(item, depth + 1) for name, item in value.items()}
+            some = islice(value.values(), _MAX_ELEMENTS)
+            return Shape(frozenset({Kind.OBJECT}), values=_merged(self.value(item, depth + 1) for item in some))
+        fields = {name: self.value(item, depth + 1) for name, item in value.items()}
         return Shape(frozenset({Kind.OBJECT}), fields=fields, always=frozenset(fields))
 
 
@@ -211,27 +192,19 @@ def _kind(value: Any) -> Kind:
             return Kind.ANYTHING
 
 
-def read_shape(shape: Shape) -> Document:
-    return Document({ROOT: _type(shape)})
-
-
-def _type(shape: Shape) -> Type:
-    kinds = shape.kinds - {Kind.INTEGER} if Kind.NUMBER in shape.kinds else shape.kinds
-    return one_of(_type_of_kind(kind, shape) for kind in sorted(kinds)) if kinds else Unknown()
-
-
-def _type_of_kind(kind: Kind, shape: Shape) -> Type:
-    if kind is Kind.ANYTHING:
-        return Unknown()
-    if kind is Kind.ARRAY:
-        return ListOf(_type(shape.items) if shape.items else Unknown())
-    if kind is Kind.OBJECT:
-        return _record(shape)
-    return _CONTENT.get(kind) or Primitive(kind)
-
-
-def _record(shape: Shape) -> Record:
-    if shape.values:
-        return Record(rest=_type(shape.values))
-    fields = [Field(name, _type(part), name in shape.always) for name, part in sorted(shape.fields.items())]
-    return Record(tuple(fields))
+def type_of(shape: Shape) -> Type:
+    options: list[Type] = []
+    for kind in sorted(shape.kinds - {Kind.INTEGER} if Kind.NUMBER in shape.kinds else shape.kinds):
+        match kind:
+            case Kind.ANYTHING:
+                options.append(Unknown())
+            case Kind.ARRAY:
+                options.append(ListOf(type_of(shape.items) if shape.items else Unknown()))
+            case Kind.OBJECT if shape.values:
+                options.append(Record(rest=type_of(shape.values)))
+            case Kind.OBJECT:
+                fields = sorted(shape.fields.items())
+                options.append(Record(tuple(Field(name, type_of(part), name in shape.always) for name, part in fields)))
+            case _:
+                options.append(_CONTENT.get(kind) or Primitive(kind))
+    return one_of(options) if options else Unknown()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -70,10 +70,6 @@ class Record:
     # What further keys hold: Never if there are none, None if the schema does not say.
     rest: Type | None = None
 
-    @property
-    def needs_nothing(self) -> bool:
-        return not any(item.required for item in self.fields)
-
 
 @dataclass(frozen=True, slots=True)
 class OneOf:
@@ -105,20 +101,13 @@ class Document:
 
 
 def one_of(options: Iterable[Type]) -> Type:
-    """Leaves out what adds nothing; one unknown option makes the whole unknown."""
-    distinct = [option for option in dict.fromkeys(_flat(options)) if not isinstance(option, Never)]
+    """Leave out what adds nothing; one unknown option makes the whole unknown."""
+    flat = (each for option in options for each in (option.options if isinstance(option, OneOf) else (option,)))
+    distinct = [option for option in dict.fromkeys(flat) if not isinstance(option, Never)]
     unknown = next((option for option in distinct if isinstance(option, Unknown)), None)
     if unknown or len(distinct) == 1:
         return unknown or distinct[0]
     return OneOf(tuple(distinct)) if distinct else Never()
-
-
-def _flat(options: Iterable[Type]) -> Iterator[Type]:
-    for option in options:
-        if isinstance(option, OneOf):
-            yield from option.options
-        else:
-            yield option
 
 
 def constant(value: Any) -> Type:
@@ -133,12 +122,8 @@ def constant(value: Any) -> Type:
             return Unknown("one particular object")
 
 
-def with_null(type_: Type) -> Type:
-    return type_ if isinstance(type_, Unknown) else one_of((type_, Primitive.NULL))
-
-
 def replaced(type_: Type, old: Type, new: Type) -> Type:
-    """Looks only at the options of a union, not inside of what they hold."""
+    """Replace a type, or an option of a union, but nothing inside the options."""
     if type_ == old:
         return new
     return one_of(replaced(option, old, new) for option in type_.options) if isinstance(type_, OneOf) else type_

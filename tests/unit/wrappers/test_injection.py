@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from orchestrator.domain.execution import Language
 from orchestrator.domain.tools import Tool
-from orchestrator.wrappers import example_call, generate, signature
+from orchestrator.wrappers import generate
+from tests.unit.wrappers.backends import example_call, signature
 from tests.unit.client_library.workspace import Workspace, node
 
 FRAGMENTS = [

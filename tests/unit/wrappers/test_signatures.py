@@ -4,7 +4,8 @@ import pytest
 
 from orchestrator.domain.execution import Language
 from orchestrator.domain.tools import Tool
-from orchestrator.wrappers import example_call, observe, signature
+from orchestrator.wrappers import observe
+from tests.unit.wrappers.backends import example_call, signature
 
 SEARCH = Tool(
     "web-search",

@@ -1,0 +1,105 @@
+"""Writes wrappers in TypeScript."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from orchestrator.domain.names import Names
+from orchestrator.wrappers.backend import ToolModule, directory
+from orchestrator.wrappers.contract import Contract, TypeNames
+from orchestrator.wrappers.rules import input_rule
+from orchestrator.wrappers.signatures import example_arguments, short_enough
+from orchestrator.wrappers.types import Content
+from orchestrator.wrappers.typescript.text import comment, literal
+from orchestrator.wrappers.typescript.types import BRIEF, declarations
+
+_HEADER = "// Generated from what the server says about its tools; imported with the ending .js.\n"
+
+
+class TypescriptBackend:
+    index_file = "index.ts"
+
+    def tool_module(self, contract: Contract) -> str:
+        names = TypeNames(contract)
+        types = [
+            *declarations(contract.input, contract.input_type, names),
+            *declarations(contract.output, contract.output_type, names, contract.output_source.value),
+        ]
+        contents = [content for content in Content if any(f"${content}" in text for text in types)]
+        imports = "".join(f"import type {{ {content} as ${content} }} from '../content.js';\n" for content in contents)
+        default = " = {}" if contract.needs_nothing else ""
+        takes, returns = contract.input_type, contract.output_type
+        return "\n".join(
+            [
+                f"{_HEADER}import {{ callTool as $call, type Tool as $Tool }} from '../_client.js';\n{imports}",
+                *types,
+                f"{comment(contract.doc)}"
+                f"export async function {contract.name}(args: {takes}{default}): Promise<{returns}> {{\n"
+                f"  return $call<{returns}>($tool, args);\n"
+                "}\n",
+                "const $tool: $Tool = {\n"
+                f"  server: {literal(contract.tool.server)},\n"
+                f"  name: {literal(contract.tool.name)},\n"
+                f"  signature: {literal(self.signature(contract))},\n"
+                f"  rule: {literal(input_rule(contract.input))},\n"
+                "};\n",
+            ]
+        )
+
+    def server_index(self, modules: Sequence[ToolModule]) -> str:
+        about = comment(f"All tools of the server {modules[0].tool.server!r}.") if modules else ""
+        # Two tools, such as get_user and getUser, may have types of the same name; those stay in their own modules.
+        counts = Counter(name for module in modules for name in module.types)
+        lines = []
+        for module in modules:
+            exported = [module.name, *(f"type {name}" for name in module.types if counts[name] == 1)]
+            lines.append(f"export {{ {', '.join(exported)} }} from './{module.name}.js';\n")
+        return f"{_HEADER}{about}{''.join(lines)}"
+
+    def discovery(self, names: Names) -> str:
+        entries = "".join(f"  {literal(server)}: {literal(entry)},\n" for server, entry in directory(names).items())
+        return f"""{_HEADER}import {{ Directory, type SearchOptions, type ToolSummary }} from './_discovery.js';
+
+const directory = new Directory({{
+{entries}}});
+
+/** The servers whose tools can be imported from '/workspace/servers/SERVER/TOOL.js'. */
+export async function listServers(): Promise<string[]> {{
+  return directory.servers();
+}}
+
+/** The tools of one server, or all as 'SERVER/TOOL'. */
+export async function listTools(server?: string): Promise<string[]> {{
+  return directory.tools(server);
+}}
+
+/** Tools that fit what is wanted, best first; several queries at once are possible. */
+export async function searchTools(query: string | string[], options: SearchOptions = {{}}): Promise<ToolSummary[]> {{
+  return directory.search(query, options);
+}}
+
+/** Everything about one tool: schemas, signatures and an example of a call. */
+export async function toolInfo(server: string, tool: string): Promise<ToolSummary> {{
+  return directory.info(server, tool);
+}}
+"""
+
+    def import_line(self, contract: Contract) -> str:
+        return f"import {{ {contract.name} }} from '/workspace/servers/{contract.server}/{contract.name}.js';"
+
+    def signature(self, contract: Contract) -> str:
+        def write(depth: int) -> str:
+            takes = BRIEF.of(contract.input.root, contract.input, depth)
+            returns = BRIEF.of(contract.output.root, contract.output, depth)
+            mark = "?" if contract.needs_nothing else ""
+            return f"{contract.name}(args{mark}: {takes}): Promise<{returns}>"
+
+        return short_enough(write)
+
+    def example_call(self, contract: Contract) -> str:
+        name, arguments = contract.name, example_arguments(contract)
+        return (
+            f'import {{ {name} }} from "/workspace/servers/{contract.server}/{name}.js";\n'
+            f"const result = await {name}({literal(arguments) if arguments else ''});"
+        )
