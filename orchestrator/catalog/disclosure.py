@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
-from typing import Any, Protocol, assert_never
+from typing import Any, Protocol, TypeVar, assert_never
 
-from orchestrator.catalog.sentences import split_first_sentence
+from orchestrator.catalog.replies import Metrics, Reply, ToolEntry, ToolGroup
+from orchestrator.catalog.words import split_first_sentence
 from orchestrator.domain.tools import Tool
 
 MAX_SUMMARY_CHARACTERS = 160
 MAX_REMEMBERED_REPLIES = 256
 
-Json = dict[str, Any]
+R = TypeVar("R", bound=Reply)
 
 
 class TokenCounter(Protocol):
@@ -27,25 +27,8 @@ class Detail(StrEnum):
     FULL = "full"
 
 
-@dataclass(frozen=True, slots=True)
-class Metrics:
-    """What a reply costs beside the full definitions of every tool that the caller may use."""
-
-    tokens: int
-    full_tokens: int
-
-    @property
-    def saved_percent(self) -> float:
-        if self.tokens >= self.full_tokens:
-            return 0.0
-        return round(100 * (1 - self.tokens / self.full_tokens), 1)
-
-    def as_json(self) -> Json:
-        return {"tokens": self.tokens, "fullTokens": self.full_tokens, "savedPercent": self.saved_percent}
-
-
 class Disclosure:
-    """For one state of the catalog: make a new one when its tools change, for it remembers what it counted."""
+    """Counts for one state of the catalog: make a new one when its tools change, for it remembers what it counted."""
 
     def __init__(self, tools: Iterable[Tool], counter: TokenCounter) -> None:
         self._tools = tuple(tools)
@@ -54,40 +37,62 @@ class Disclosure:
         self._reply_tokens: dict[str, int] = {}
 
     def full_tokens(self, visible: Callable[[Tool], bool] = lambda _: True) -> int:
-        """What the caller would carry without us: the definition of every tool that it may use."""
-        return sum(self._tokens_of_definition(tool) for tool in self._tools if visible(tool))
+        """Return what the caller would carry without us: the definition of every tool that it may use."""
+        total = 0
+        for tool in filter(visible, self._tools):
+            if tool.path not in self._definition_tokens:
+                self._definition_tokens[tool.path] = self._counter.count(compact(definition(tool)))
+            total += self._definition_tokens[tool.path]
+        return total
 
-    def with_metrics(self, reply: Mapping[str, Any], full_tokens: int) -> Json:
-        """The reply as it is sent, with its own cost counted in."""
-        tokens = self._tokens_of_reply(compact(reply))
-        draft = Metrics(tokens, full_tokens).as_json()
-        sent = Metrics(tokens + self._counter.count(f'"metrics":{compact(draft)}'), full_tokens)
-        return {**reply, "metrics": sent.as_json()}
-
-    def _tokens_of_definition(self, tool: Tool) -> int:
-        if tool.path not in self._definition_tokens:
-            self._definition_tokens[tool.path] = self._counter.count(compact(definition(tool)))
-        return self._definition_tokens[tool.path]
-
-    def _tokens_of_reply(self, text: str) -> int:
+    def with_metrics(self, reply: R, full_tokens: int) -> R:
+        """Return the reply as it is sent, with its own cost counted in."""
+        text = compact(reply)
         if text not in self._reply_tokens:
             if len(self._reply_tokens) >= MAX_REMEMBERED_REPLIES:
                 self._reply_tokens.clear()
             self._reply_tokens[text] = self._counter.count(text)
-        return self._reply_tokens[text]
+        tokens = self._reply_tokens[text]
+        draft = compact(Metrics.of(tokens, full_tokens))
+        sent = Metrics.of(tokens + self._counter.count(f'"metrics":{draft}'), full_tokens)
+        return reply.model_copy(update={"metrics": sent})
 
 
-def grouped(tools: Iterable[Tool], detail: Detail) -> Json:
-    """Tools by server, in the order given: the cheapest form, for lists."""
+def grouped(tools: Iterable[Tool], detail: Detail) -> dict[str, ToolGroup]:
+    """Return tools by server, in the order given: the cheapest form, for lists."""
     by_server: dict[str, list[Tool]] = {}
     for tool in tools:
         by_server.setdefault(tool.server, []).append(tool)
-    return {server: _group(of_server, detail) for server, of_server in by_server.items()}
+    groups: dict[str, ToolGroup] = {}
+    for server, group in by_server.items():
+        match detail:
+            case Detail.NAME:
+                names = [tool.name for tool in group]
+                # One string costs a quarter less than a list of strings; a name with a space in it needs the list.
+                groups[server] = " ".join(names) if all(len(name.split()) == 1 for name in names) else names
+            case Detail.DESCRIPTION:
+                groups[server] = {tool.name: summary(tool) for tool in group}
+            case Detail.FULL:
+                groups[server] = [definition(tool) for tool in group]
+            case _:
+                assert_never(detail)
+    return groups
 
 
-def ranked(tools: Iterable[Tool], detail: Detail) -> list[Json]:
-    """One entry per tool, in the order given: for hits of a search, whose order says something."""
-    return [{"server": tool.server, **_entry(tool, detail)} for tool in tools]
+def ranked(tools: Iterable[Tool], detail: Detail) -> list[ToolEntry]:
+    """Return one entry per tool, in the order given: for hits of a search, whose order says something."""
+    entries = []
+    for tool in tools:
+        match detail:
+            case Detail.NAME:
+                entries.append(ToolEntry(server=tool.server, name=tool.name))
+            case Detail.DESCRIPTION:
+                entries.append(ToolEntry(server=tool.server, name=tool.name, description=summary(tool)))
+            case Detail.FULL:
+                entries.append(definition(tool, server=tool.server))
+            case _:
+                assert_never(detail)
+    return entries
 
 
 def summary(tool: Tool) -> str:
@@ -99,53 +104,25 @@ def summary(tool: Tool) -> str:
     return f"{cut[: cut.rfind(' ')] if ' ' in cut else cut}…"
 
 
-def definition(tool: Tool) -> Json:
-    """What MCP's tools/list says of the tool."""
-    optional = {"title": tool.title, "outputSchema": tool.output_schema, "annotations": tool.annotations}
-    return {
-        "name": tool.name,
-        "description": tool.description,
-        "inputSchema": tool.input_schema,
-        **{key: value for key, value in optional.items() if value},
-    }
+def definition(tool: Tool, **more: Any) -> ToolEntry:
+    """Return what MCP's tools/list says of the tool."""
+    optional = {"title": tool.title, "output_schema": tool.output_schema, "annotations": tool.annotations}
+    told = {name: value for name, value in optional.items() if value}
+    return ToolEntry(name=tool.name, description=tool.description, input_schema=tool.input_schema, **told, **more)
 
 
 def compact(value: object) -> str:
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_plain)
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=plain)
     # A lone surrogate is legal in JSON but has no bytes, and a tokenizer reads bytes.
     return text.encode(errors="replace").decode()
 
 
-def _group(tools: Sequence[Tool], detail: Detail) -> object:
-    match detail:
-        case Detail.NAME:
-            return _names([tool.name for tool in tools])
-        case Detail.DESCRIPTION:
-            return {tool.name: summary(tool) for tool in tools}
-        case Detail.FULL:
-            return [definition(tool) for tool in tools]
+def plain(value: object) -> object:
+    """Tell json.dumps what a reply consists of."""
+    match value:
+        case Reply():
+            return value.given()
+        case Mapping():
+            return dict(value)
         case _:
-            assert_never(detail)
-
-
-def _names(names: list[str]) -> str | list[str]:
-    # One string costs a quarter less than a list of strings; a name with a space in it needs the list.
-    return names if any(len(name.split()) != 1 for name in names) else " ".join(names)
-
-
-def _entry(tool: Tool, detail: Detail) -> Json:
-    match detail:
-        case Detail.NAME:
-            return {"name": tool.name}
-        case Detail.DESCRIPTION:
-            return {"name": tool.name, "description": summary(tool)}
-        case Detail.FULL:
-            return definition(tool)
-        case _:
-            assert_never(detail)
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, Mapping):
-        return dict(value)
-    raise TypeError(f"{type(value).__name__} is not JSON")
+            raise TypeError(f"{type(value).__name__} is not JSON")

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from operator import itemgetter
 
-from orchestrator.catalog.passages import Passages
-from orchestrator.catalog.thesaurus import same_as
+from orchestrator.catalog.thesaurus import thesaurus
+from orchestrator.catalog.words import split_first_sentence, terms
+from orchestrator.domain.tools import Tool
+
+MAX_FIELD_CHARACTERS = 4000
+MAX_SCHEMA_DEPTH = 3
+MAX_PARAMETERS = 200
 
 # What a term is worth to each tool that has it, by the tool's number; the worthiest first.
 Posting = dict[int, float]
@@ -32,62 +37,96 @@ class Weights:
     server_description: FieldWeight = FieldWeight(0.5, 0.5)
     saturation: float = 1.2
     same: float = 0.6
-    hint: float = 0.55
+    hint: float = 0.7
     guess: float = 0.6
-    name_coverage: float = 1.0
+    name_coverage: float = 0.5
     same_name_again: float = 0.6
+
+
+@dataclass(frozen=True, slots=True)
+class Passages:
+    """The terms of one tool; what its author put first weighs most."""
+
+    name: list[str]
+    server: list[str]
+    first_sentence: list[str]
+    description: list[str]
+    parameters: list[str]
+    parameter_descriptions: list[str]
+    server_description: list[str]
+
+
+def read_passages(tools: Sequence[Tool], server_descriptions: Mapping[str, str]) -> list[Passages]:
+    servers = {tool.server for tool in tools}
+    server_names = {server: terms(server) for server in servers}
+    about = {server: terms(server_descriptions.get(server, "")[:MAX_FIELD_CHARACTERS]) for server in servers}
+    passages = []
+    for tool in tools:
+        first, rest = split_first_sentence(tool.description[:MAX_FIELD_CHARACTERS])
+        parameters = list(_parameters(tool.input_schema))[:MAX_PARAMETERS]
+        passage = Passages(
+            name=terms(tool.name),
+            server=server_names[tool.server],
+            first_sentence=terms(f"{tool.title or ''} {first}"),
+            description=terms(rest),
+            parameters=terms(" ".join(name for name, _ in parameters)),
+            parameter_descriptions=terms(" ".join(text for _, text in parameters)[:MAX_FIELD_CHARACTERS]),
+            server_description=about[tool.server],
+        )
+        passages.append(passage)
+    return passages
+
+
+def _parameters(schema: object, depth: int = 0) -> Iterator[tuple[str, str]]:
+    """Yield the names of parameters, also of nested ones, with their descriptions."""
+    if not isinstance(schema, Mapping) or depth > MAX_SCHEMA_DEPTH:
+        return
+    properties = schema.get("properties")
+    if isinstance(properties, Mapping):
+        for name, part in properties.items():
+            text = part.get("description") if isinstance(part, Mapping) else None
+            yield str(name), text if isinstance(text, str) else ""
+            yield from _parameters(part, depth + 1)
+    yield from _parameters(schema.get("items"), depth + 1)
 
 
 class Postings:
     def __init__(self, passages: Sequence[Passages], weights: Weights) -> None:
-        self._count = len(passages)
-        self._tools_of_term = _tools_of_term(passages)
         strengths = _strengths(passages, weights)
-        self._rarity = {term: self._rarity_of(term) for term in set().union(*strengths)}
+        self.rarity = _rarities(passages, set().union(*strengths))
         impacts: defaultdict[str, list[tuple[int, float]]] = defaultdict(list)
         for tool, strength_of_term in enumerate(strengths):
             for term, strength in strength_of_term.items():
-                impacts[term].append((tool, self._rarity[term] * strength / (strength + weights.saturation)))
+                impacts[term].append((tool, self.rarity[term] * strength / (strength + weights.saturation)))
         self.by_term: dict[str, Posting] = {
             term: dict(sorted(found, key=itemgetter(1), reverse=True)) for term, found in impacts.items()
         }
 
-    def rarity(self, term: str) -> float:
-        return self._rarity.get(term, 0.0)
-
-    def _rarity_of(self, term: str) -> float:
-        # "find" is rare in names only because others wrote "search": a word is as rare as all that mean the same.
-        tools = self._tools_of_term.get(term, set()).union(
-            *(self._tools_of_term[other] for other in same_as().get(term, ()) if other in self._tools_of_term)
-        )
-        return math.log(1 + (self._count - len(tools) + 0.5) / (len(tools) + 0.5))
-
-
-def _tools_of_term(passages: Sequence[Passages]) -> Mapping[str, set[int]]:
-    found: defaultdict[str, set[int]] = defaultdict(set)
-    for tool, passage in enumerate(passages):
-        for term in {
-            *passage.name,
-            *passage.server,
-            *passage.first_sentence,
-            *passage.description,
-            *passage.parameters,
-        }:
-            found[term].add(tool)
-    return dict(found)
-
 
 def _strengths(passages: Sequence[Passages], weights: Weights) -> list[dict[str, float]]:
+    """Return for each tool how much each of its terms counts, over all fields and their lengths."""
     strengths: list[dict[str, float]] = [{} for _ in passages]
     for name in (each.name for each in fields(Passages)):
         texts: list[list[str]] = [getattr(passage, name) for passage in passages]
-        _add_field(strengths, texts, getattr(weights, name))
+        field: FieldWeight = getattr(weights, name)
+        average = max(sum(map(len, texts)) / max(len(texts), 1), 1e-9)
+        for strength_of_term, text in zip(strengths, texts, strict=True):
+            share = field.weight / (1 - field.length_penalty + field.length_penalty * len(text) / average)
+            for term, count in Counter(text).items():
+                strength_of_term[term] = strength_of_term.get(term, 0.0) + share * count
     return strengths
 
 
-def _add_field(strengths: Iterable[dict[str, float]], texts: list[list[str]], weight: FieldWeight) -> None:
-    average = max(sum(map(len, texts)) / max(len(texts), 1), 1e-9)
-    for strength_of_term, text in zip(strengths, texts, strict=True):
-        share = weight.weight / (1 - weight.length_penalty + weight.length_penalty * len(text) / average)
-        for term, count in Counter(text).items():
-            strength_of_term[term] = strength_of_term.get(term, 0.0) + share * count
+def _rarities(passages: Sequence[Passages], wanted: set[str]) -> dict[str, float]:
+    tools_of_term: defaultdict[str, set[int]] = defaultdict(set)
+    for tool, passage in enumerate(passages):
+        told = (passage.name, passage.server, passage.first_sentence, passage.description, passage.parameters)
+        for term in {term for text in told for term in text}:
+            tools_of_term[term].add(tool)
+    rarities = {}
+    for term in wanted:
+        # "find" is rare in names only because others wrote "search": a word is as rare as all that mean the same.
+        alike = (term, *thesaurus().same.get(term, ()))
+        count = len(set().union(*(tools_of_term[each] for each in alike if each in tools_of_term)))
+        rarities[term] = math.log(1 + (len(passages) - count + 0.5) / (count + 0.5))
+    return rarities

@@ -36,15 +36,17 @@ class Query:
 
 def read_query(text: str) -> Query:
     text = text[:MAX_QUERY_CHARACTERS]
-    mentions = [_reading_or_writing(text, match) for match in _MENTION.finditer(text) if _extension(match)]
+    mentions = []
+    for match in _MENTION.finditer(text):
+        if not (extension := _extension(match)):
+            continue
+        before = _WORD.findall(text[max(0, match.start() - 100) : match.start()].lower())[-WORDS_BEFORE_A_FILE:]
+        verb = "write" if WRITING.intersection(before) or not READING.intersection(before) else "read"
+        mentions.append(f"{verb} file" if extension in PLAIN_TEXT else f"{verb} file {extension}")
     return Query(
         terms=_distinct_terms(_MENTION.sub(_in_words, text)),
         file_terms=tuple(_distinct_terms(mention) for mention in dict.fromkeys(mentions[:MAX_FILE_MENTIONS])),
     )
-
-
-def _distinct_terms(text: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(query_terms(text)))[:MAX_QUERY_TERMS]
 
 
 def _in_words(match: re.Match[str]) -> str:
@@ -60,8 +62,5 @@ def _extension(match: re.Match[str]) -> str:
     return found[1].lower() if found else ""
 
 
-def _reading_or_writing(text: str, match: re.Match[str]) -> str:
-    before = set(_WORD.findall(text[max(0, match.start() - 100) : match.start()].lower())[-WORDS_BEFORE_A_FILE:])
-    verb = "read" if before & READING and not before & WRITING else "write"
-    extension = _extension(match)
-    return f"{verb} file" if extension in PLAIN_TEXT else f"{verb} file {extension}"
+def _distinct_terms(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(query_terms(text)))[:MAX_QUERY_TERMS]

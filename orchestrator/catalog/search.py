@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import nlargest
 from itertools import islice
 
 from orchestrator.catalog.lookups import Lookup, Lookups
-from orchestrator.catalog.passages import MAX_FIELD_CHARACTERS, Passages, passages_of
-from orchestrator.catalog.postings import Postings, Weights
-from orchestrator.catalog.queries import Query, read_query
-from orchestrator.catalog.words import terms
+from orchestrator.catalog.postings import Postings, Weights, read_passages
+from orchestrator.catalog.queries import read_query
 from orchestrator.domain.tools import Tool
 
 MAX_QUERIES = 32
@@ -48,12 +46,19 @@ class SearchIndex:
     ) -> None:
         self._tools = tuple(tools)
         self._weights = weights
-        passages = _passages(self._tools, server_descriptions or {})
-        self._postings = Postings(passages, weights)
-        self._lookups = Lookups(self._postings, weights)
-        self._name_shares = [self._shares(passage.name) for passage in passages]
+        passages = read_passages(self._tools, server_descriptions or {})
+        postings = Postings(passages, weights)
+        self._lookups = Lookups(postings, weights)
+        # Of each tool's name, how much every term is of it: a rare one more than a common one.
+        self._name_shares: list[list[tuple[str, float]]] = []
+        for rarities in ({term: postings.rarity[term] for term in passage.name} for passage in passages):
+            total = sum(rarities.values()) or 1.0
+            self._name_shares.append([(term, rarity / total) for term, rarity in rarities.items()])
+        by_server: defaultdict[str, list[int]] = defaultdict(list)
+        for number, tool in enumerate(self._tools):
+            by_server[tool.server].append(number)
+        self._by_server = {server: frozenset(numbers) for server, numbers in by_server.items()}
         self._all = frozenset(range(len(self._tools)))
-        self._by_server = _numbers_by_server(self._tools)
 
     def search(
         self,
@@ -67,14 +72,19 @@ class SearchIndex:
             return []
         within = None if server is None else self._by_server.get(server, frozenset())
         distinct = list(dict.fromkeys(queries))[:MAX_QUERIES]
-        answers = [self._answer(read_query(query), within, limit, visible) for query in distinct]
+        answers = [self._answer(query, within, limit, visible) for query in distinct]
         merged = answers[0] if len(answers) == 1 else _take_turns(answers)
         return [Hit(self._tools[number], score) for number, score in merged[:limit]]
 
-    def _answer(self, query: Query, within: Numbers | None, limit: int, visible: Visible) -> list[Scored]:
+    def _answer(self, text: str, within: Numbers | None, limit: int, visible: Visible) -> list[Scored]:
+        query = read_query(text)
         ranking = self._rank(query.terms, within, limit, visible)
         for file_terms in query.file_terms[: limit // 2]:
-            ranking = _with_best_of(ranking, self._rank(file_terms, within, 1, visible), limit)
+            # What reads or writes the file takes the last place, whatever the rest of the query is about.
+            for number, score in self._rank(file_terms, within, 1, visible):
+                if all(number != ranked for ranked, _ in ranking):
+                    kept = ranking[: limit - 1]
+                    ranking = [*kept, (number, min(score, kept[-1][1]) if kept else score)]
         return ranking
 
     def _rank(self, wanted: Sequence[str], within: Numbers | None, limit: int, visible: Visible) -> list[Scored]:
@@ -92,85 +102,45 @@ class SearchIndex:
         self, lookups: list[Lookup], scores: Mapping[int, float], limit: int, visible: Visible
     ) -> list[Scored]:
         weight_of = {lookup.term: lookup.weight for lookup in lookups}
-        scored = [(number, self._with_name(number, score, weight_of)) for number, score in scores.items()]
+        scored: list[Scored] = []
+        for number, score in scores.items():
+            covered = 0.0
+            for term, share in self._name_shares[number]:
+                if term in weight_of:
+                    covered += share * weight_of[term]
+            scored.append((number, score * (1 + self._weights.name_coverage * covered)))
         scored.sort(key=_best_first)
-        return self._namesakes_lowered(self._visible(scored, visible, 2 * limit))[:limit]
-
-    def _with_name(self, number: int, score: float, weight_of: Mapping[str, float]) -> float:
-        covered = 0.0
-        for term, share in self._name_shares[number]:
-            if term in weight_of:
-                covered += share * weight_of[term]
-        return score * (1 + self._weights.name_coverage * covered)
-
-    def _visible(self, ordered: list[Scored], visible: Visible, limit: int) -> list[Scored]:
-        if visible is always:
-            return ordered[:limit]
-        chosen: list[Scored] = []
-        for number, score in ordered:
-            if len(chosen) == limit:
-                break
-            if visible(self._tools[number]):
-                chosen.append((number, score))
-        return chosen
-
-    def _namesakes_lowered(self, ordered: list[Scored]) -> list[Scored]:
-        seen: set[str] = set()
-        lowered = []
-        for number, score in ordered:
+        shown = (each for each in scored if visible is always or visible(self._tools[each[0]]))
+        names: set[str] = set()
+        chosen = []
+        for number, score in islice(shown, 2 * limit):
+            # Of tools with the same name, those after the first make room for others.
             name = self._tools[number].name
-            lowered.append((number, score * self._weights.same_name_again if name in seen else score))
-            seen.add(name)
-        return sorted(lowered, key=_best_first)
-
-    def _shares(self, name: Iterable[str]) -> tuple[tuple[str, float], ...]:
-        rarities = {term: self._postings.rarity(term) for term in name}
-        total = sum(rarities.values()) or 1.0
-        return tuple((term, rarity / total) for term, rarity in rarities.items())
+            chosen.append((number, score * self._weights.same_name_again if name in names else score))
+            names.add(name)
+        return sorted(chosen, key=_best_first)[:limit]
 
 
 def _best_first(scored: Scored) -> tuple[float, int]:
     return -scored[1], scored[0]
 
 
-def _passages(tools: Sequence[Tool], server_descriptions: Mapping[str, str]) -> list[Passages]:
-    servers = {tool.server for tool in tools}
-    names = {server: terms(server) for server in servers}
-    texts = {server: server_descriptions.get(server, "")[:MAX_FIELD_CHARACTERS] for server in servers}
-    descriptions = {server: terms(text) for server, text in texts.items()}
-    return [passages_of(tool, names[tool.server], descriptions[tool.server]) for tool in tools]
-
-
-def _numbers_by_server(tools: Sequence[Tool]) -> dict[str, Numbers]:
-    numbers: defaultdict[str, list[int]] = defaultdict(list)
-    for number, tool in enumerate(tools):
-        numbers[tool.server].append(number)
-    return {server: frozenset(of_server) for server, of_server in numbers.items()}
-
-
 def _scores_of_candidates(lookups: list[Lookup], count: int) -> dict[int, float]:
     depth = MAX_POSTINGS // max(len(lookups), 1)
     scores: dict[int, float] = {}
+    score_of = scores.get
     for lookup in lookups:
-        _add_scores(scores, lookup, depth)
-    candidates = _strongest(scores, count)
+        weight = lookup.weight
+        for number, impact in islice(lookup.posting.items(), depth):
+            scores[number] = score_of(number, 0.0) + weight * impact
+    candidates = scores
+    if len(scores) > count:
+        # Plain floats compare faster than pairs; tools with the score of the last one come along.
+        threshold = nlargest(count, scores.values())[-1]
+        candidates = {number: score for number, score in scores.items() if score >= threshold}
     if all(len(lookup.posting) <= depth for lookup in lookups):
         return candidates
     return _scores_within(lookups, frozenset(candidates))
-
-
-def _add_scores(scores: dict[int, float], lookup: Lookup, depth: int) -> None:
-    weight, score_of = lookup.weight, scores.get
-    for number, impact in islice(lookup.posting.items(), depth):
-        scores[number] = score_of(number, 0.0) + weight * impact
-
-
-def _strongest(scores: dict[int, float], count: int) -> dict[int, float]:
-    if len(scores) <= count:
-        return scores
-    # Plain floats compare faster than pairs; tools with the score of the last one come along.
-    threshold = nlargest(count, scores.values())[-1]
-    return {number: score for number, score in scores.items() if score >= threshold}
 
 
 def _scores_within(lookups: list[Lookup], numbers: Numbers) -> dict[int, float]:
@@ -181,16 +151,8 @@ def _scores_within(lookups: list[Lookup], numbers: Numbers) -> dict[int, float]:
     return scores
 
 
-def _with_best_of(ranking: list[Scored], best: list[Scored], limit: int) -> list[Scored]:
-    if not best or any(number == best[0][0] for number, _ in ranking):
-        return ranking
-    kept = ranking[: limit - 1]
-    lowest = min((score for _, score in kept), default=best[0][1])
-    return [*kept, (best[0][0], min(best[0][1], lowest))]
-
-
 def _take_turns(answers: list[list[Scored]]) -> list[Scored]:
-    """Every query's best come first, so that none is drowned out by another."""
+    """Put every query's best first, so that none is drowned out by another."""
     place_of: dict[int, int] = {}
     closeness_of: dict[int, float] = {}
     for answer in answers:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from orchestrator.catalog.catalog import Catalog
-from orchestrator.catalog.disclosure import Detail, definition, grouped, ranked
+from orchestrator.catalog.disclosure import Detail, R, definition, grouped, ranked
 from orchestrator.catalog.observations import Observations
+from orchestrator.catalog.replies import FoundTools, ResultShape, ServerEntry, ToolEntry, ToolInfo, ToolListing, Usage
 from orchestrator.domain.access import Role
 from orchestrator.domain.errors import ToolDenied, ToolNotFound
 from orchestrator.domain.tools import Tool
 from orchestrator.wrappers import BACKENDS, Contract
-
-Json = dict[str, Any]
 
 
 class Toolbox:
@@ -21,45 +19,42 @@ class Toolbox:
         self._catalog = catalog
         self._observations = observations
 
-    def servers(self, role: Role) -> list[Json]:
+    def servers(self, role: Role) -> list[ServerEntry]:
         return [
-            {"server": status.server, "state": status.state, "tools": status.tools, "problem": status.problem}
+            ServerEntry(server=status.server, state=status.state, tools=status.tools, problem=status.problem)
             for status in self._catalog.statuses()
             if role.sees_server(status.server)
         ]
 
-    def listing(self, role: Role, detail: Detail, server: str | None = None) -> Json:
-        tools = [tool for tool in self._catalog.visible(role) if server in (None, tool.server)]
-        problems = {seen["server"]: seen["problem"] for seen in self.servers(role) if seen["problem"]}
-        reply: Json = {"tools": grouped(tools, detail)}
-        return self._counted(role, {**reply, "problems": problems} if problems else reply)
+    def listing(self, role: Role, detail: Detail, server: str | None = None) -> ToolListing:
+        tools = grouped((tool for tool in self._catalog.visible(role) if server in (None, tool.server)), detail)
+        problems = {entry.server: entry.problem for entry in self.servers(role) if entry.problem}
+        reply = ToolListing(tools=tools, problems=problems) if problems else ToolListing(tools=tools)
+        return self._counted(role, reply)
 
-    def search(self, role: Role, queries: Sequence[str], detail: Detail, *, server: str | None, limit: int) -> Json:
+    def search(
+        self, role: Role, queries: Sequence[str], detail: Detail, *, server: str | None, limit: int
+    ) -> FoundTools:
         hits = self._catalog.search(role, queries, server=server, limit=limit)
-        return self._counted(role, {"tools": ranked([hit.tool for hit in hits], detail)})
+        return self._counted(role, FoundTools(tools=ranked([hit.tool for hit in hits], detail)))
 
-    def info(self, role: Role, server: str, name: str) -> Json:
+    def info(self, role: Role, server: str, name: str) -> ToolEntry:
         tool = self.callable_tool(role, server, name)
         shape = self._observations.of(tool)
         contract = Contract.of(tool, shape)
-        return self._counted(
-            role,
-            {
-                "server": tool.server,
-                **definition(tool),
-                **{
-                    language.value: {
-                        "import": backend.import_line(contract),
-                        "signature": backend.signature(contract),
-                        "example": backend.example_call(contract),
-                    }
-                    for language, backend in BACKENDS.items()
-                },
-                "resultShape": "declared" if tool.output_schema else ("observed" if shape else "unknown"),
-            },
-        )
+        usages = {}
+        for language, backend in BACKENDS.items():
+            usages[language.value] = Usage(
+                import_line=backend.import_line(contract),
+                signature=backend.signature(contract),
+                example=backend.example_call(contract),
+            )
+        known = ResultShape.DECLARED if tool.output_schema else ResultShape.OBSERVED if shape else ResultShape.UNKNOWN
+        told = definition(tool, server=tool.server)
+        return self._counted(role, ToolInfo(**told.given(), **usages, result_shape=known))
 
     def callable_tool(self, role: Role, server: str, name: str) -> Tool:
+        """Return the tool if the role may call it; raise ToolDenied or ToolNotFound otherwise."""
         decision = role.decide(server, name)
         if not decision.allowed:
             raise ToolDenied(f"Role {role.name} may not call {server}/{name}: {decision.rule}.")
@@ -68,7 +63,7 @@ class Toolbox:
             raise ToolNotFound(f"There is no tool {server}/{name}.")
         return tool
 
-    def _counted(self, role: Role, reply: Json) -> Json:
+    def _counted(self, role: Role, reply: R) -> R:
         disclosure = self._catalog.disclosure
         full = disclosure.full_tokens(lambda tool: role.may_call(tool.server, tool.name))
         return disclosure.with_metrics(reply, full)

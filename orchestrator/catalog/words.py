@@ -1,20 +1,24 @@
-"""Turns names and prose into search terms: identifiers split, endings cut, text without spaces in pairs."""
+"""Turns names and prose into search terms: identifiers split, words stemmed, text without spaces in pairs."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
-from functools import lru_cache
+from collections.abc import Iterator
+from functools import cache, lru_cache
+from pathlib import Path
 
-from orchestrator.catalog.glossary import english_for
+import Stemmer
 
 # Scripts written without spaces: CJK ideographs, kana, Hangul, and Thai, Lao, Burmese and Khmer.
 UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
 MAX_TERM_CHARACTERS = 40
 
 _CHUNK = re.compile(rf"[{UNSPACED}]+|[^\W_{UNSPACED}]+")
+_UNSPACED_START = re.compile(rf"[{UNSPACED}]")
 _PIECE = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\WA-Za-z\d_]+")
+_END_OF_SENTENCE = re.compile(r"(?<=[.!?])(?<!e\.g\.)(?<!i\.e\.)\s|(?<=[。！？])|\n")  # noqa: RUF001 full-width is meant
+_SNOWBALL = Stemmer.Stemmer("english", 0)
 
 
 def word_set(text: str) -> frozenset[str]:
@@ -34,32 +38,28 @@ STOP_WORDS = word_set(
 
 
 def terms(text: str) -> list[str]:
-    """The terms of a text that is searched in."""
+    """Return the terms of a text that is searched in."""
     return list(_terms(text, single_ideographs=True))
 
 
 def query_terms(text: str) -> list[str]:
-    """The terms of a text that is searched for: only a lone ideograph counts on its own."""
+    """Return the terms of a text that is searched for: only a lone ideograph counts on its own."""
     return list(_terms(text, single_ideographs=False))
 
 
 def _terms(text: str, *, single_ideographs: bool) -> Iterator[str]:
     for chunk in _CHUNK.findall(unicodedata.normalize("NFKC", text)):
-        if _is_unspaced(chunk):
-            yield from _pairs(chunk)
+        if chunk[0] >= "\u0e00" and _UNSPACED_START.match(chunk):
+            yield from [chunk[start : start + 2] for start in range(len(chunk) - 1)] or [chunk]
             if single_ideographs and len(chunk) > 1:
                 yield from chunk
-            yield from map(stem, english_for(chunk))
-        else:
-            yield from _stems(_identifier_parts(chunk))
-
-
-def _is_unspaced(chunk: str) -> bool:
-    return chunk[0] >= "\u0e00" and re.match(rf"[{UNSPACED}]", chunk) is not None
-
-
-def _pairs(chunk: str) -> list[str]:
-    return [chunk[start : start + 2] for start in range(len(chunk) - 1)] or [chunk]
+            known_words, english_for = _glossary()
+            for found in known_words.findall(chunk):
+                yield from map(stem, english_for[found])
+            continue
+        for part in _identifier_parts(chunk):
+            if part not in STOP_WORDS and (len(part) > 1 or not part.isascii()):
+                yield stem(part[:MAX_TERM_CHARACTERS])
 
 
 def _identifier_parts(chunk: str) -> list[str]:
@@ -70,43 +70,32 @@ def _identifier_parts(chunk: str) -> list[str]:
     return [*parts, chunk.casefold()] if len(parts) > 1 else parts
 
 
-def _stems(parts: Iterable[str]) -> Iterator[str]:
-    for part in parts:
-        if part not in STOP_WORDS and (len(part) > 1 or not part.isascii()):
-            yield stem(part[:MAX_TERM_CHARACTERS])
-
-
 @lru_cache(maxsize=50_000)
 def stem(word: str) -> str:
-    if len(word) <= 3 or not word.isascii():
+    # Snowball takes the singular "analysis" for a plural.
+    if len(word) <= 3 or not word.isascii() or word.endswith("sis"):
         return word
-    return _without_last_vowel(_without_ending(_singular(word)))
+    stemmed: str = _SNOWBALL.stemWord(word)
+    # Tools are named by what they do or by what does it, but Snowball leaves "reader" and "editor" as they are.
+    is_agent = stemmed.endswith(("er", "or")) and len(stemmed) >= 6
+    return str(_SNOWBALL.stemWord(stemmed[:-2])) if is_agent else stemmed
 
 
-def _singular(word: str) -> str:
-    if word.endswith("ies") and len(word) > 4:
-        return word[:-3] + "y"
-    if word.endswith("sses"):
-        return word[:-2]
-    return word[:-1] if word.endswith("s") and not word.endswith(("ss", "us", "is")) else word
+def split_first_sentence(text: str) -> tuple[str, str]:
+    """Return the first sentence, and what follows it."""
+    stripped = text.strip()
+    end = _END_OF_SENTENCE.search(stripped)
+    return (stripped[: end.start()], stripped[end.start() :]) if end else (stripped, "")
 
 
-def _without_ending(word: str) -> str:
-    if word.endswith(("ization", "isation")):
-        return word[:-5]
-    for ending in ("ing", "ion", "ed", "er", "or"):
-        if word.endswith(ending) and len(word) - len(ending) >= 4:
-            return _undoubled(word[: -len(ending)])
-    return word
+def read_entries(file_name: str) -> list[str]:
+    """Return the lines of a file of vocabulary without its comments."""
+    lines = (Path(__file__).parent / "data" / file_name).read_text(encoding="utf-8").splitlines()
+    return [line for line in lines if line and not line.startswith("#")]
 
 
-def _undoubled(word: str) -> str:
-    return word[:-1] if word[-1] == word[-2] and word[-1] not in "lsz" else word
-
-
-def _without_last_vowel(word: str) -> str:
-    if len(word) <= 4:
-        return word
-    if word.endswith("e"):
-        return word[:-1]
-    return word[:-1] + "i" if word.endswith("y") else word
+@cache
+def _glossary() -> tuple[re.Pattern[str], dict[str, list[str]]]:
+    english_for = {chinese: english for chinese, *english in map(str.split, read_entries("glossary.txt"))}
+    longest_first = sorted(english_for, key=len, reverse=True)
+    return re.compile("|".join(longest_first)), english_for

@@ -11,7 +11,7 @@ import structlog
 from aiohttp import web
 from pydantic import BaseModel, Field, ValidationError
 
-from orchestrator.catalog.disclosure import Detail
+from orchestrator.catalog.disclosure import Detail, plain
 from orchestrator.catalog.toolbox import Toolbox
 from orchestrator.domain.errors import GrantInvalid, InvalidArguments, LimitExceeded, OrchestratorError, ToolNotFound
 from orchestrator.faces.status import status_of
@@ -116,11 +116,13 @@ class Gateway:
         wish = _validated(SearchOrder, order)
         queries = [wish.query] if isinstance(wish.query, str) else wish.query
         role = self._tool_calls.role_of(grant)
-        return json.dumps(self._toolbox.search(role, queries, wish.detail, server=wish.server, limit=wish.limit))
+        found = self._toolbox.search(role, queries, wish.detail, server=wish.server, limit=wish.limit)
+        return json.dumps(found, default=plain)
 
     async def info(self, grant: Grant, order: Order, size: int) -> str:
         wish = _validated(InfoOrder, order)
-        return json.dumps(self._toolbox.info(self._tool_calls.role_of(grant), wish.server, wish.tool))
+        told = self._toolbox.info(self._tool_calls.role_of(grant), wish.server, wish.tool)
+        return json.dumps(told, default=plain)
 
     async def emit(self, grant: Grant, order: Order, size: int) -> str:
         grant.count_bytes(size)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from orchestrator.catalog.replies import FoundTools, ToolInfo, ToolListing
 from orchestrator.domain.errors import (
     AlreadyFinished,
     ChatNotConfigured,
@@ -139,7 +140,7 @@ ROUTES = (
         tools.list_tools,
         "listTools",
         "List the tools that you may use, by server, with the problems of servers that are down",
-        (Reply("The tools, grouped by server.", tools.TOOL_LISTING),),
+        (Reply("The tools, grouped by server.", ToolListing),),
         query=tools.ToolsQuery,
     ),
     Route(
@@ -148,7 +149,7 @@ ROUTES = (
         tools.search_tools,
         "searchTools",
         "Find tools by what they do",
-        (Reply("The tools, best first.", tools.FOUND_TOOLS),),
+        (Reply("The tools, best first.", FoundTools),),
         query=tools.SearchQuery,
     ),
     Route(
@@ -157,7 +158,7 @@ ROUTES = (
         tools.tool_info,
         "getToolInfo",
         "Describe one tool: its schemas, and import, signature and an example call in each language",
-        (Reply("The tool.", tools.TOOL_INFO),),
+        (Reply("The tool.", ToolInfo),),
         parameters=(SERVER, TOOL),
         errors=(ToolDenied, ToolNotFound),
     ),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from aiohttp import web
 from pydantic import Field, StringConstraints
 
 from orchestrator.catalog.disclosure import Detail, compact
+from orchestrator.catalog.replies import Reply
 from orchestrator.faces.context import CALLER, SERVICES
 from orchestrator.faces.http.requests import Query
 
@@ -43,9 +44,6 @@ async def tool_info(request: web.Request, query: Query) -> web.Response:
     return _json(request.app[SERVICES].toolbox.info(request[CALLER].role, match["server"], match["tool"]))
 
 
-def _json(reply: dict[str, Any]) -> web.Response:
+def _json(reply: Reply) -> web.Response:
     # Written as it was counted: without a space that would cost a token.
     return web.json_response(reply, dumps=compact)
-
-
-TOOL_LISTING = FOUND_TOOLS = TOOL_INFO = None

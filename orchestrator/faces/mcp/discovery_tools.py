@@ -61,18 +61,20 @@ class DiscoveryTools:
         queries = [order.query] if isinstance(order.query, str) else order.query
         wanted = [query for query in queries if query.strip()]
         found = self._toolbox.search(call.role, wanted, order.detail, server=order.server, limit=order.limit)
-        return Answer(FoundTools.model_validate(found))
+        return Answer(FoundTools.model_validate(found.model_dump(exclude_unset=True)))
 
     async def get_tool_info(self, order: GetToolInfo, call: Call) -> Answer:
         told = self._toolbox.info(call.role, order.server, order.tool)
-        details = _details(told, order)
+        details = _details(told.model_dump(exclude_unset=True), order)
         return Answer(details, _as_text(details))
 
     async def list_servers(self, order: ListServers, call: Call) -> Answer:
-        return Answer(ServerListing.model_validate({"servers": self._toolbox.servers(call.role)}))
+        servers = [server.model_dump() for server in self._toolbox.servers(call.role)]
+        return Answer(ServerListing.model_validate({"servers": servers}))
 
     async def list_tools(self, order: ListTools, call: Call) -> Answer:
-        return Answer(ToolListing.model_validate(self._toolbox.listing(call.role, order.detail, order.server)))
+        listing = self._toolbox.listing(call.role, order.detail, order.server)
+        return Answer(ToolListing.model_validate(listing.model_dump(exclude_unset=True)))
 
 
 def _details(told: dict[str, Any], order: GetToolInfo) -> ToolDetails:

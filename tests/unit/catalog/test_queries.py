@@ -8,9 +8,9 @@ from orchestrator.catalog.queries import MAX_QUERY_TERMS, read_query
 @pytest.mark.parametrize(
     ("query", "expected"),
     [
-        ("Sum it up and save it to /home/ann/notes/trip.md", ("writ", "file")),
+        ("Sum it up and save it to /home/ann/notes/trip.md", ("write", "file")),
         ("Read the figures in /home/ann/sales.xlsx", ("read", "file", "xlsx")),
-        ("Export the table as budget.xlsx", ("writ", "file", "xlsx")),
+        ("Export the table as budget.xlsx", ("write", "file", "xlsx")),
         ("Open ./letters/offer.docx", ("read", "file", "docx")),
     ],
 )
