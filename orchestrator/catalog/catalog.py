@@ -28,7 +28,7 @@ class Catalog:
         self.version = 0
 
     def refresh(self) -> None:
-        """Called when an upstream listed its tools anew."""
+        """Take over what the upstreams list now; call it when one has listed its tools anew."""
         listed = {(tool.server, tool.name): tool for tools in self._source.tools().values() for tool in tools}
         if listed != self._tools:
             self._tools = listed
@@ -43,10 +43,9 @@ class Catalog:
         return tuple(tool for tool in self._tools.values() if role.may_call(tool.server, tool.name))
 
     def search(self, role: Role, queries: Sequence[str], *, server: str | None, limit: int) -> list[Hit]:
-        def visible(tool: Tool) -> bool:
-            return role.may_call(tool.server, tool.name)
-
-        return self._index.search(queries, server=server, limit=limit, visible=visible)
+        return self._index.search(
+            queries, server=server, limit=limit, visible=lambda tool: role.may_call(tool.server, tool.name)
+        )
 
     def statuses(self) -> Sequence[UpstreamStatus]:
         return self._source.statuses()

@@ -89,7 +89,7 @@ def ranked(tools: Iterable[Tool], detail: Detail) -> list[ToolEntry]:
             case Detail.DESCRIPTION:
                 entries.append(ToolEntry(server=tool.server, name=tool.name, description=summary(tool)))
             case Detail.FULL:
-                entries.append(definition(tool, server=tool.server))
+                entries.append(definition(tool, with_server=True))
             case _:
                 assert_never(detail)
     return entries
@@ -104,11 +104,13 @@ def summary(tool: Tool) -> str:
     return f"{cut[: cut.rfind(' ')] if ' ' in cut else cut}…"
 
 
-def definition(tool: Tool, **more: Any) -> ToolEntry:
+def definition(tool: Tool, *, with_server: bool = False) -> ToolEntry:
     """Return what MCP's tools/list says of the tool."""
     optional = {"title": tool.title, "output_schema": tool.output_schema, "annotations": tool.annotations}
-    told = {name: value for name, value in optional.items() if value}
-    return ToolEntry(name=tool.name, description=tool.description, input_schema=tool.input_schema, **told, **more)
+    told: dict[str, Any] = {name: value for name, value in optional.items() if value}
+    if with_server:
+        told["server"] = tool.server
+    return ToolEntry(name=tool.name, description=tool.description, input_schema=tool.input_schema, **told)
 
 
 def compact(value: object) -> str:

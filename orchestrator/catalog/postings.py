@@ -28,6 +28,8 @@ class FieldWeight:
 
 @dataclass(frozen=True, slots=True)
 class Weights:
+    """How much each field and each kind of match counts; chosen on the annotated tasks that bench/search.py reads."""
+
     name: FieldWeight = FieldWeight(3.0, 0.3)
     server: FieldWeight = FieldWeight(1.2, 0.3)
     first_sentence: FieldWeight = FieldWeight(1.5, 0.6)
@@ -37,9 +39,9 @@ class Weights:
     server_description: FieldWeight = FieldWeight(0.5, 0.5)
     saturation: float = 1.2
     same: float = 0.6
-    hint: float = 0.7
+    hint: float = 0.85
     guess: float = 0.6
-    name_coverage: float = 0.5
+    name_coverage: float = 0.6
     same_name_again: float = 0.6
 
 

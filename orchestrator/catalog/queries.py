@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from orchestrator.catalog.words import query_terms, word_set
+from orchestrator.catalog.words import terms, word_set
 
 MAX_QUERY_CHARACTERS = 4000
 MAX_QUERY_TERMS = 48
@@ -63,4 +63,4 @@ def _extension(match: re.Match[str]) -> str:
 
 
 def _distinct_terms(text: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(query_terms(text)))[:MAX_QUERY_TERMS]
+    return tuple(dict.fromkeys(terms(text, single_ideographs=False)))[:MAX_QUERY_TERMS]

@@ -50,7 +50,7 @@ class Toolbox:
                 example=backend.example_call(contract),
             )
         known = ResultShape.DECLARED if tool.output_schema else ResultShape.OBSERVED if shape else ResultShape.UNKNOWN
-        told = definition(tool, server=tool.server)
+        told = definition(tool, with_server=True)
         return self._counted(role, ToolInfo(**told.given(), **usages, result_shape=known))
 
     def callable_tool(self, role: Role, server: str, name: str) -> Tool:

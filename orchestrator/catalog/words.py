@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
 from functools import cache, lru_cache
 from pathlib import Path
 
@@ -37,29 +36,20 @@ STOP_WORDS = word_set(
 )
 
 
-def terms(text: str) -> list[str]:
-    """Return the terms of a text that is searched in."""
-    return list(_terms(text, single_ideographs=True))
-
-
-def query_terms(text: str) -> list[str]:
-    """Return the terms of a text that is searched for: only a lone ideograph counts on its own."""
-    return list(_terms(text, single_ideographs=False))
-
-
-def _terms(text: str, *, single_ideographs: bool) -> Iterator[str]:
+def terms(text: str, *, single_ideographs: bool = True) -> list[str]:
+    """Return the terms of a text; in one that is searched for, only a lone ideograph counts on its own."""
+    found: list[str] = []
     for chunk in _CHUNK.findall(unicodedata.normalize("NFKC", text)):
         if chunk[0] >= "\u0e00" and _UNSPACED_START.match(chunk):
-            yield from [chunk[start : start + 2] for start in range(len(chunk) - 1)] or [chunk]
-            if single_ideographs and len(chunk) > 1:
-                yield from chunk
+            found += [chunk[start : start + 2] for start in range(len(chunk) - 1)] or [chunk]
+            found += chunk if single_ideographs and len(chunk) > 1 else ""
             known_words, english_for = _glossary()
-            for found in known_words.findall(chunk):
-                yield from map(stem, english_for[found])
+            found += [stem(word) for known in known_words.findall(chunk) for word in english_for[known]]
             continue
         for part in _identifier_parts(chunk):
             if part not in STOP_WORDS and (len(part) > 1 or not part.isascii()):
-                yield stem(part[:MAX_TERM_CHARACTERS])
+                found.append(stem(part[:MAX_TERM_CHARACTERS]))
+    return found
 
 
 def _identifier_parts(chunk: str) -> list[str]:
@@ -76,9 +66,12 @@ def stem(word: str) -> str:
     if len(word) <= 3 or not word.isascii() or word.endswith("sis"):
         return word
     stemmed: str = _SNOWBALL.stemWord(word)
-    # Tools are named by what they do or by what does it, but Snowball leaves "reader" and "editor" as they are.
-    is_agent = stemmed.endswith(("er", "or")) and len(stemmed) >= 6
-    return str(_SNOWBALL.stemWord(stemmed[:-2])) if is_agent else stemmed
+    if stemmed.endswith(("er", "or")) and len(stemmed) >= 6:
+        # Tools are named by what they do or by what does it, but Snowball leaves "reader" and "editor" as they are.
+        stemmed = _SNOWBALL.stemWord(stemmed[:-2])
+    singular = f"{word[:-3]}y" if word.endswith("ies") else word.removesuffix("s")
+    # What it cuts off beyond four letters makes another word: a presentation is nothing present.
+    return stemmed if len(singular) - len(stemmed) <= 4 else singular
 
 
 def split_first_sentence(text: str) -> tuple[str, str]:

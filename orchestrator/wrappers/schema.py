@@ -227,7 +227,7 @@ def _quoted(name: Any) -> str:
 
 
 def _has_structure(schema: Any) -> bool:
-    """Tell it from parts such as {"required": ["a"]}, which only restrict what stands beside them."""
+    """Tell whether a part says what a value is; {"required": ["a"]} only restricts what stands beside it."""
     return not isinstance(schema, Mapping) or any(word in schema for word in (*_STRUCTURE_WORDS, "not"))
 
 

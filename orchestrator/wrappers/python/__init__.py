@@ -1,1 +1,1 @@
-"""Python."""
+"""The backend for Python."""

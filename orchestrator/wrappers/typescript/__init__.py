@@ -1,1 +1,1 @@
-"""TypeScript."""
+"""The backend for TypeScript."""

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from orchestrator.catalog.thesaurus import thesaurus
-from orchestrator.catalog.words import query_terms, read_entries, stem
+from orchestrator.catalog.words import read_entries, stem, terms
 
 
 def test_words_of_one_line_mean_the_same_in_either_direction():
@@ -29,4 +29,4 @@ def test_every_line_of_the_thesaurus_relates_words():
 def test_every_word_of_the_glossary_is_found_by_its_english():
     for line in read_entries("glossary.txt"):
         chinese, *english = line.split()
-        assert {stem(word) for word in english} <= set(query_terms(chinese)), line
+        assert {stem(word) for word in english} <= set(terms(chinese)), line

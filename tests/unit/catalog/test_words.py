@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from orchestrator.catalog.words import query_terms, stem, terms
+from orchestrator.catalog.words import stem, terms
 
 
 @pytest.mark.parametrize("name", ["readTextFile", "read_text_file", "read-text-file", "read.text.file", "ReadTextFile"])
@@ -27,6 +27,9 @@ def test_digits_part_from_letters_and_the_whole_name_stays_findable():
         ("charting", "chart"),
         ("calculator", "calculate"),
         ("mapped", "mapping"),
+        ("reader", "read"),
+        ("editor", "editing"),
+        ("presentations", "presentation"),
     ],
 )
 def test_forms_of_a_word_share_a_stem(one, other):
@@ -38,14 +41,19 @@ def test_a_word_that_only_looks_like_a_plural_is_left_alone(word):
     assert stem(word) == word
 
 
+@pytest.mark.parametrize(("one", "other"), [("presentation", "present"), ("documentation", "document")])
+def test_words_that_only_share_a_root_stay_apart(one, other):
+    assert stem(one) != stem(other)
+
+
 def test_stop_words_are_dropped():
-    assert query_terms("please help me with the of and to") == []
+    assert terms("please help me with the of and to", single_ideographs=False) == []
 
 
 def test_chinese_is_indexed_in_pairs_and_single_characters_and_in_english():
     assert {"查询", "询余", "余票", "票", stem("query"), stem("ticket")} <= set(terms("查询余票"))
-    assert "票" not in query_terms("查询余票")
-    assert query_terms("票") == ["票"]
+    assert "票" not in terms("查询余票", single_ideographs=False)
+    assert terms("票", single_ideographs=False) == ["票"]
 
 
 def test_full_width_letters_are_read_as_ordinary_ones():

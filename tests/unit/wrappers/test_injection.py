@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from orchestrator.domain.execution import Language
 from orchestrator.domain.tools import Tool
 from orchestrator.wrappers import generate
-from tests.unit.wrappers.backends import example_call, signature
 from tests.unit.client_library.workspace import Workspace, node
+from tests.unit.wrappers.backends import example_call, signature
 
 FRAGMENTS = [
     "*/", "/*", "//", "*\\/", '"""', "'''", '"', "'", "`", "${x}", "\\", "\\u002a/", "\\x", "\n", "\r",

@@ -9,8 +9,8 @@ import pytest
 from orchestrator.domain.execution import Language
 from orchestrator.domain.tools import Tool
 from orchestrator.wrappers import WrapperGenerator, generate
-from tests.unit.wrappers.backends import example_call, signature
 from tests.unit.client_library.workspace import Workspace, recorded_tools
+from tests.unit.wrappers.backends import example_call, signature
 
 FILES = {"real-mcp-tools.json": 527, "recorded-servers.json": 138}
 
