@@ -8,9 +8,9 @@ import pytest
 from bench.testbed.engine import engine_is_there, remove_network
 from orchestrator.daemon import build_engine
 from orchestrator.domain.execution import Language, Outcome, Recipe, Stream
-from orchestrator.domain.sandbox import Program, SandboxSpec
+from orchestrator.domain.sandbox import Program, SandboxSpec, Verdict
 from tests.support.api import until
-from tests.support.fake_engine import EXIT_3, FOREVER, HELLO, FakeEngine
+from tests.support.fake_engine import CALL_THE_GATEWAY, EXIT_3, FOREVER, HELLO, FakeEngine
 from tests.support.installation import Installation
 from tests.support.samples import limits
 
@@ -32,18 +32,15 @@ async def engine(request, tmp_path_factory):
     remove_network(settings.network)
 
 
-@pytest.fixture(scope="module")
-async def slot(engine):
-    slot = await engine.create_slot()
-    yield slot
-    await slot.destroy()
-
-
 @pytest.fixture
-async def sandbox(engine, slot):
-    sandbox = await engine.create_sandbox(spec(), slot)
+async def sandbox(engine):
+    sandbox = await engine.create_sandbox(spec(), refuse)
     yield sandbox
     await sandbox.destroy()
+
+
+def refuse(sandbox_id: str) -> asyncio.Protocol:
+    return asyncio.Protocol()
 
 
 def spec() -> SandboxSpec:
@@ -82,18 +79,33 @@ async def test_an_endless_program_ends_at_its_timeout_with_what_it_printed(sandb
     assert (ending.outcome, seen[Stream.STDOUT]) == (Outcome.TIMED_OUT, b"begun\n")
 
 
-async def test_what_runs_is_listed_as_owned_until_it_is_destroyed(engine, slot):
-    sandbox = await engine.create_sandbox(spec(), slot)
+async def test_what_runs_is_listed_as_owned_until_it_is_destroyed(engine):
+    sandbox = await engine.create_sandbox(spec(), refuse)
     assert sandbox.alive
-    assert {sandbox.id, slot.id} <= await owned_ids(engine)
+    assert sandbox.id in await owned_ids(engine)
     await sandbox.destroy()
     assert not sandbox.alive
     assert sandbox.id not in await owned_ids(engine)
-    assert slot.id in await owned_ids(engine)
 
 
-async def test_destroying_in_the_middle_of_a_program_ends_it(engine, slot):
-    sandbox = await engine.create_sandbox(spec(), slot)
+async def test_what_the_engine_keeps_beside_its_sandboxes_is_told_as_in_use(engine):
+    sandbox = await engine.create_sandbox(spec(), refuse)
+    beside = [owned for owned in await engine.list_owned() if owned.id != sandbox.id]
+    assert all(owned.in_use for owned in beside)
+    await sandbox.destroy()
+
+
+async def test_sandboxes_at_the_same_time_and_after_each_other_are_different_ones(engine):
+    together = [await engine.create_sandbox(spec(), refuse) for _ in range(2)]
+    for sandbox in together:
+        await sandbox.destroy()
+    later = await engine.create_sandbox(spec(), refuse)
+    await later.destroy()
+    assert len({sandbox.id for sandbox in (*together, later)}) == 3
+
+
+async def test_destroying_in_the_middle_of_a_program_ends_it(engine):
+    sandbox = await engine.create_sandbox(spec(), refuse)
     seen, receive = collector()
     running = asyncio.ensure_future(sandbox.run(Program(FOREVER, limits(timeout_seconds=60)), receive))
     await until(lambda: seen[Stream.STDOUT])
@@ -102,8 +114,43 @@ async def test_destroying_in_the_middle_of_a_program_ends_it(engine, slot):
     assert sandbox.id not in await owned_ids(engine)
 
 
-async def test_destroying_twice_and_removing_the_unknown_do_no_harm(engine, slot):
-    sandbox = await engine.create_sandbox(spec(), slot)
+async def test_destroying_twice_and_removing_the_unknown_do_no_harm(engine):
+    sandbox = await engine.create_sandbox(spec(), refuse)
     await sandbox.destroy()
     await sandbox.destroy()
     await engine.remove("0" * 64)
+
+
+async def test_what_was_removed_from_outside_is_no_longer_alive(engine):
+    sandbox = await engine.create_sandbox(spec(), refuse)
+    await engine.remove(sandbox.id)
+    await until(lambda: not sandbox.alive)
+    await sandbox.destroy()
+
+
+async def test_a_connection_to_the_gateways_port_is_accepted_as_this_sandboxs(engine):
+    accepted: list[str] = []
+
+    def accept(sandbox_id: str) -> asyncio.Protocol:
+        accepted.append(sandbox_id)
+        return Greeter()
+
+    first, second = [await engine.create_sandbox(spec(), accept) for _ in range(2)]
+    for sandbox in (second, first):
+        seen, receive = collector()
+        ending = await sandbox.run(Program(CALL_THE_GATEWAY, limits()), receive)
+        assert (ending.outcome, seen[Stream.STDOUT]) == (Outcome.COMPLETED, b"greeted\n")
+        await sandbox.destroy()
+    assert accepted == [second.id, first.id]
+
+
+async def test_it_describes_itself_and_finds_nothing_wrong(engine):
+    findings = await engine.describe()
+    assert findings
+    assert [finding for finding in findings if finding.verdict is not Verdict.OK] == []
+
+
+class Greeter(asyncio.Protocol):
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        transport.write(b"greeted\n")
+        transport.close()

@@ -12,12 +12,17 @@ from itertools import count
 
 from orchestrator.domain.errors import EngineUnavailable, OrchestratorError, SandboxFault
 from orchestrator.domain.execution import Ending, Outcome, Stream
-from orchestrator.domain.sandbox import Finding, OwnedContainer, Program, SandboxSpec, Verdict
+from orchestrator.domain.sandbox import GATEWAY_PORT, Finding, OwnedContainer, Program, SandboxSpec, Verdict
 from orchestrator.service.ports import Accept
 
 HELLO = "print('hello')"
 EXIT_3 = "import sys; print('out'); print('err', file=sys.stderr); sys.exit(3)"
 FOREVER = "print('begun')\nwhile True: pass"
+CALL_THE_GATEWAY = (
+    "import socket\n"
+    f"with socket.create_connection(('127.0.0.1', {GATEWAY_PORT})) as gateway:\n"
+    "    print(gateway.makefile().read(), end='')"
+)
 
 Receive = Callable[[Stream, bytes], None]
 _ids = count(1)
@@ -26,6 +31,7 @@ _ids = count(1)
 @dataclass
 class FakeSandbox:
     engine: FakeEngine
+    accept: Accept
     id: str = field(default_factory=lambda: f"container-{next(_ids)}")
     alive: bool = True
     destructions: int = 0
@@ -53,6 +59,11 @@ class FakeSandbox:
             case code if code == FOREVER:
                 receive(Stream.STDOUT, b"begun\n")
                 return await self._time_out_after(program.limits.timeout_seconds)
+            case code if code == CALL_THE_GATEWAY:
+                connection = _Connection()
+                self.accept(self.id).connection_made(connection)
+                receive(Stream.STDOUT, connection.written)
+                return Ending(Outcome.COMPLETED, exit_code=0)
         raise SandboxFault(f"the fake engine knows no program {program.code!r}")
 
     async def _time_out_after(self, seconds: float) -> Ending:
@@ -60,6 +71,16 @@ class FakeSandbox:
             await asyncio.Event().wait()
         await asyncio.sleep(seconds)
         return Ending(Outcome.TIMED_OUT, exit_code=137, signal=9)
+
+
+class _Connection(asyncio.Transport):
+    written = b""
+
+    def write(self, data: bytes) -> None:
+        self.written += data
+
+    def close(self) -> None:
+        pass
 
 
 class FakeEngine:
@@ -86,7 +107,7 @@ class FakeEngine:
             await self.may_start.wait()
         finally:
             self.starting -= 1
-        sandbox = FakeSandbox(self)
+        sandbox = FakeSandbox(self, accept)
         self.containers[sandbox.id] = sandbox
         self.made.append(sandbox)
         return sandbox
