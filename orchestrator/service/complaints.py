@@ -15,7 +15,17 @@ _PLAIN = {"boolean": "true or false", "object": "an object", "array": "a list", 
 def complaints(error: ValidationError, model: type[BaseModel], about: str) -> str:
     """Say what each wrong field must be; `about` is named where no field is."""
     items = error.errors(include_url=False, include_input=False)
-    properties = model.model_json_schema(by_alias=True).get("properties", {})
+    schema = model.model_json_schema(by_alias=True)
+    definitions = schema.get("$defs", {})
+
+    def resolved(field: dict[str, Any]) -> dict[str, Any]:
+        """An enum is a reference to its definition."""
+        if "anyOf" in field:
+            return {**field, "anyOf": [resolved(choice) for choice in field["anyOf"]]}
+        definition: dict[str, Any] = definitions.get(field.get("$ref", "").rpartition("/")[2], field)
+        return definition
+
+    properties = {name: resolved(field) for name, field in schema.get("properties", {}).items()}
     told = [_complaint(item, properties, about) for item in items[:MOST]]
     return " ".join([*told, f"And {len(items) - MOST} more."] if len(items) > MOST else told)
 

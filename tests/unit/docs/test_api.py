@@ -71,7 +71,7 @@ def test_every_error_that_a_program_can_catch_is_explained():
 
 
 def test_every_function_of_discovery_is_named():
-    source = page("orchestrator/wrappers/python/backend.py")
+    source = "".join(page(f"orchestrator/wrappers/{language}/backend.py") for language in ("python", "typescript"))
     functions = set(re.findall(r"export async function (\w+)|^def ([a-z]\w+)\(", source, flags=re.MULTILINE))
     there = {name for pair in functions for name in pair if name and not name.endswith("_discovery")}
     assert there
