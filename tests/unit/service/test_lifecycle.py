@@ -60,6 +60,7 @@ class Lifecycle(RuleBasedStateMachine):
         self.started: list[RunningExecution] = []
         self.finished: Counter[str] = Counter()
         self.cancelling: list[asyncio.Task[Any]] = []
+        self.refilling: list[asyncio.Task[Any]] = []
         self.journal_was_broken = False
         self.run(self._build())
 
@@ -124,7 +125,7 @@ class Lifecycle(RuleBasedStateMachine):
 
     @rule()
     def refill_the_pool(self):
-        self.loop.create_task(self.pool.refill_once())
+        self.refilling.append(self.loop.create_task(self.pool.refill_once()))
 
     @rule()
     def kill_idle_sandboxes(self):
@@ -183,6 +184,9 @@ class Lifecycle(RuleBasedStateMachine):
         self.engine.may_start.set()
         self.journal.broken = False
         await self.executions.drain(0)
+        for refill in self.refilling:  # as the daemon ends its loops before it closes the pool
+            refill.cancel()
+        await asyncio.gather(*self.refilling, return_exceptions=True)
         self.pool.close()
         await self.sandboxes.all_destroyed()
         await asyncio.gather(*self.cancelling, return_exceptions=True)
