@@ -17,7 +17,7 @@ class Language(StrEnum):
     """A language of programs, with the suffixes of its source files (ours first) and the cost of an idle sandbox."""
 
     suffixes: tuple[str, ...]
-    idle_bytes: int  # with the slot that the sandbox sits in; measured in bench/
+    idle_bytes: int  # with all that the engine keeps beside the sandbox; measured in bench/
 
     TYPESCRIPT = "typescript", (".ts", ".mts"), 55 * MEBIBYTE
     PYTHON = "python", (".py",), 30 * MEBIBYTE
