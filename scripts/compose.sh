@@ -53,10 +53,6 @@ export_socket() {
     export DOCKER_SOCKET DOCKER_GID
 }
 
-require_compose() {
-    docker compose version >/dev/null 2>&1 || have docker-compose || "$ROOT/scripts/apt.sh" docker-compose
-}
-
 compose() {
     if docker compose version >/dev/null 2>&1; then
         docker compose --project-name "$PROJECT" "$@"

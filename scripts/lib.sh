@@ -146,6 +146,10 @@ api_url() { printf 'http://%s' "$(api_address)"; }
 
 stack() { "$VENV/bin/python" -m deploy.stack "$@"; }
 
+require_compose() {
+    docker compose version >/dev/null 2>&1 || have docker-compose || "$ROOT/scripts/apt.sh" docker-compose
+}
+
 # The containers of the MCP servers and of what they need, as "SERVICE ID" lines.
 stack_containers() {
     docker ps --all --filter "label=com.docker.compose.project=$PROJECT" \

@@ -26,6 +26,7 @@ main() {
     run_pytest -m processes tests/unit
     mapfile -t rest < <(directories_besides_unit)
     [ "${#rest[@]}" -gt 0 ] || return 0
+    require_compose
     say "tests on the engine: ${rest[*]}"
     run_pytest "${rest[@]}"
 }
