@@ -30,7 +30,7 @@ PRIVATE = [
     "/",
     "/unknown",
 ]
-VARYING = {"executionId", "executionTime", "metrics"}
+VARYING = {"acceptedAt", "finishedAt", "executionId", "executionTime", "metrics"}
 
 
 def steady(reply):
@@ -637,7 +637,7 @@ async def test_metrics_tell_what_runs_now(api):
 async def test_openapi_describes_every_route(api):
     _, document = await api.get("/openapi.json")
     described = {(verb.upper(), path) for path, verbs in document["paths"].items() for verb in verbs}
-    app = build_app(SimpleNamespace(limits=SimpleNamespace(max_code_bytes=1)))
+    app = build_app(SimpleNamespace(max_body_bytes=1, version="0"))
     routes = {(route.method, route.resource.canonical) for route in app.router.routes() if route.method != "HEAD"}
     assert described == routes
 

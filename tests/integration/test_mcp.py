@@ -156,7 +156,7 @@ async def test_an_unknown_tool_is_a_protocol_error_and_wrong_arguments_are_not(p
             await client.call_tool("nope", {})
         result = await client.call_tool("execute_code", {"code": "1", "language": "cobol"})
     assert result.is_error
-    assert "language: Input should be 'typescript' or 'python'" in text_of(result)
+    assert "`language` must be one of typescript, python." in text_of(result)
 
 
 @each_era
@@ -346,8 +346,8 @@ async def test_an_execution_of_another_caller_is_not_found(place):
         for name in ("get_execution", "cancel_execution"):
             answer = await developer.call_tool(name, {"executionId": mine})
             assert answer.is_error
-            assert f"No execution {mine}" in text_of(answer)
-        with pytest.raises(MCPError, match="No execution"):
+            assert f"There is no execution {mine}." in text_of(answer)
+        with pytest.raises(MCPError, match="There is no execution"):
             await developer.read_resource(f"execution://{mine}/stdout")
         uris = [str(resource.uri) for resource in (await developer.list_resources()).resources]
     assert f"execution://{mine}/stdout" not in uris
@@ -443,7 +443,7 @@ async def test_what_is_no_picture_is_refused_to_the_program(place):
     async with place.client(MODERN) as client:
         code = "from servers.output import emit_image\nemit_image(b'<svg/>')"
         result = await client.call_tool("execute_code", python(code))
-    assert "no PNG, JPEG, GIF or WebP" in result.structured_content["stderr"]
+    assert "`data` must be a PNG, JPEG, GIF or WebP picture." in result.structured_content["stderr"]
 
 
 async def test_a_running_execution_is_read_and_cancelled_by_its_id(place):
