@@ -35,8 +35,7 @@ from orchestrator.faces.auth import Authenticator
 from orchestrator.faces.context import Services
 from orchestrator.faces.gateway.app import Gateway
 from orchestrator.faces.http.app import build_app
-from orchestrator.faces.mcp.face import build_mcp_face
-from orchestrator.faces.mcp.server import McpFace
+from orchestrator.faces.mcp.server import McpFace, build_mcp_face
 from orchestrator.faces.rebinding import HostCheck
 from orchestrator.journals.sqlite import SqliteJournal
 from orchestrator.service.admission import Admission

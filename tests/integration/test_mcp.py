@@ -145,7 +145,7 @@ async def test_a_failed_program_is_a_result_with_its_cause(place, era, transport
         result = await client.call_tool("execute_code", python("raise ValueError('too bad')"))
     assert result.is_error
     assert result.structured_content["outcome"] == "failed"
-    assert "exited with code 1; what it said is in stderr" in text_of(result)
+    assert "exited with code 1; its error output is in stderr" in text_of(result)
     assert "ValueError: too bad" in result.structured_content["stderr"]
 
 
@@ -402,7 +402,7 @@ async def test_300_kb_against_the_usual_limit_end_the_program_and_the_reply_says
     told = result.structured_content
     assert result.is_error
     assert (told["outcome"], told["truncated"], told["outputBytes"]) == ("output_limit", True, 100 * 1024)
-    assert "had printed 100 KiB on one stream" in text_of(result).split("\n\n")[0]
+    assert "because it printed 100 KiB to one stream" in text_of(result).split("\n\n")[0]
 
 
 @each_era
@@ -435,7 +435,7 @@ async def test_too_many_pictures_are_refused_to_the_program(place):
     async with place.client(MODERN) as client:
         result = await client.call_tool("execute_code", python(code))
     assert result.is_error
-    assert "An execution may show 10 pictures" in result.structured_content["stderr"]
+    assert "An execution may show at most 10 pictures" in result.structured_content["stderr"]
     assert result.structured_content["images"] == 10
 
 

@@ -1,4 +1,4 @@
-"""Lets an ASGI application answer an aiohttp request: body in, stream out, and a sign when the client left."""
+"""Lets an ASGI application answer an aiohttp request, and tells it when the client has left."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-# For an application that was told that its client is gone.
+# How long an application may go on after it was told that its client is gone.
 GRACE_SECONDS = 5.0
-# What is refused opens no session, whatever the SDK had begun.
+# Left out of refusals: they open no session, whatever the SDK had begun.
 _SESSION = "mcp-session-id"
 # aiohttp writes these itself, as the connection needs them.
 _OF_THE_CONNECTION = frozenset({"connection", "transfer-encoding", "date", "server"})
@@ -32,7 +32,7 @@ class Exchange:
     def __init__(self, request: web.Request) -> None:
         self._request = request
         self._body_is_read = False
-        self._over = asyncio.Event()
+        self.over = asyncio.Event()  # set when nothing that is sent can be received any more
         self.response: web.StreamResponse | None = None
 
     async def answer_with(self, application: Application, **extras: Any) -> web.StreamResponse:
@@ -40,16 +40,14 @@ class Exchange:
         try:
             await asyncio.shield(work)
         finally:
-            self._over.set()
-            await _ended(work)
+            self.over.set()
+            await asyncio.wait((work,), timeout=GRACE_SECONDS)
+            if not work.done():
+                work.cancel()
+                await asyncio.wait((work,))
         if self.response is None:
             raise web.HTTPInternalServerError
         return self.response
-
-    @property
-    def over(self) -> asyncio.Event:
-        """Set when nothing that is sent can be received any more."""
-        return self._over
 
     def _scope(self) -> dict[str, Any]:
         request = self._request
@@ -72,31 +70,21 @@ class Exchange:
         if not self._body_is_read:
             self._body_is_read = True
             return {"type": "http.request", "body": await self._request.read(), "more_body": False}
-        await self._over.wait()
+        await self.over.wait()
         return {"type": "http.disconnect"}
 
     async def _send(self, message: Message) -> None:
         try:
-            await self._pass_on(message)
+            if message["type"] == "http.response.start":
+                self.response = _response(message)
+                await self.response.prepare(self._request)
+            elif self.response is not None and not self.over.is_set():
+                if body := message.get("body", b""):
+                    await self.response.write(body)
+                if not message.get("more_body", False):
+                    await self.response.write_eof()
         except ConnectionError:
-            self._over.set()
-
-    async def _pass_on(self, message: Message) -> None:
-        if message["type"] == "http.response.start":
-            self.response = _response(message)
-            await self.response.prepare(self._request)
-        elif self.response is not None and not self._over.is_set():
-            if body := message.get("body", b""):
-                await self.response.write(body)
-            if not message.get("more_body", False):
-                await self.response.write_eof()
-
-
-async def _ended(work: asyncio.Future[None]) -> None:
-    await asyncio.wait((work,), timeout=GRACE_SECONDS)
-    if not work.done():
-        work.cancel()
-        await asyncio.wait((work,))
+            self.over.set()
 
 
 def _response(start: Message) -> web.StreamResponse:

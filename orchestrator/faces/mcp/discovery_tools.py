@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from orchestrator.catalog.toolbox import Toolbox
 from orchestrator.domain.execution import Language
 from orchestrator.faces.mcp.models import (
@@ -64,9 +62,14 @@ class DiscoveryTools:
         return Answer(FoundTools.model_validate(found.model_dump(exclude_unset=True)))
 
     async def get_tool_info(self, order: GetToolInfo, call: Call) -> Answer:
-        told = self._toolbox.info(call.role, order.server, order.tool)
-        details = _details(told.model_dump(exclude_unset=True), order)
-        return Answer(details, _as_text(details))
+        told = self._toolbox.info(call.role, order.server, order.tool).model_dump(exclude_unset=True)
+        languages = [order.language] if order.language is not None else list(Language)
+        views = {language: LanguageView.model_validate(told[language]) for language in languages}
+        schemas = {name: told.get(name) for name in ("inputSchema", "outputSchema")} if order.include_schema else {}
+        about = {name: told[name] for name in ("server", "name", "description", "resultShape")}
+        details = ToolDetails.model_validate({**about, **views, **schemas})
+        blocks = [f"{view.import_line}\n{view.signature}\n{view.example}" for view in views.values()]
+        return Answer(details, "\n\n".join([f"{details.server}/{details.name}: {details.description}", *blocks]))
 
     async def list_servers(self, order: ListServers, call: Call) -> Answer:
         servers = [server.model_dump() for server in self._toolbox.servers(call.role)]
@@ -75,20 +78,3 @@ class DiscoveryTools:
     async def list_tools(self, order: ListTools, call: Call) -> Answer:
         listing = self._toolbox.listing(call.role, order.detail, order.server)
         return Answer(ToolListing.model_validate(listing.model_dump(exclude_unset=True)))
-
-
-def _details(told: dict[str, Any], order: GetToolInfo) -> ToolDetails:
-    views = {language: LanguageView.model_validate(told[language]) for language in _languages(order)}
-    schemas = {name: told.get(name) for name in ("inputSchema", "outputSchema")} if order.include_schema else {}
-    about = {name: told[name] for name in ("server", "name", "description", "resultShape")}
-    return ToolDetails.model_validate({**about, **views, **schemas})
-
-
-def _languages(order: GetToolInfo) -> list[Language]:
-    return [order.language] if order.language is not None else list(Language)
-
-
-def _as_text(details: ToolDetails) -> str:
-    views = [view for view in (details.typescript, details.python) if view is not None]
-    blocks = [f"{view.import_line}\n{view.signature}\n{view.example}" for view in views]
-    return "\n\n".join([f"{details.server}/{details.name}: {details.description}", *blocks])

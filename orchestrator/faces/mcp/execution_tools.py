@@ -7,13 +7,14 @@ import time
 from base64 import b64encode
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import mcp_types as types
 
 from orchestrator.domain.access import Role
 from orchestrator.domain.errors import NotFound
-from orchestrator.domain.execution import ExecutionRecord, ExecutionResult, Filter, Kind, Outcome, Stream
-from orchestrator.faces.mcp.matches import matching_lines
+from orchestrator.domain.execution import ExecutionResult, Filter, Kind, Outcome, Stream
+from orchestrator.faces.mcp.excerpts import MAX_CHARACTERS_PER_TOKEN, TokenCounter, matching_lines, page
 from orchestrator.faces.mcp.models import (
     CancelExecution,
     ExecuteCode,
@@ -21,7 +22,6 @@ from orchestrator.faces.mcp.models import (
     ExecutionReport,
     GetExecution,
 )
-from orchestrator.faces.mcp.preview import MAX_CHARACTERS_PER_TOKEN, TokenCounter, page
 from orchestrator.faces.mcp.report import as_text, report
 from orchestrator.faces.mcp.resources import link
 from orchestrator.faces.mcp.tool import READS, Answer, Call, Content, Tool
@@ -30,7 +30,6 @@ from orchestrator.service.records import LARGEST_OUTPUT_BYTES, Records
 from orchestrator.service.running import RunningExecution
 
 MAX_PROGRESS_CHARACTERS = 200
-# Searched as a whole; the output's own limit is not above this.
 MAX_LISTED_SERVERS = 40
 # What a page of output costs besides its text.
 PAGE_FRAME_TOKENS = 300
@@ -62,7 +61,7 @@ Example: {"executionId": "909d24578ddc4b179d15a81002a4f719"}"""
 
 @dataclass(frozen=True, slots=True)
 class Reporting:
-    """How much is told to a client, and how often."""
+    """How much a reply may tell a client, and how often it hears of progress."""
 
     tokens: TokenCounter
     reply_tokens: int
@@ -132,9 +131,24 @@ class ExecutionTools:
             own = Filter(caller=call.caller.key_name, kind=Kind.PROGRAM)
             newest = await self._records.newest(call.caller, own, 1)
             if not newest:
-                raise NotFound("You have run nothing yet.")
+                raise NotFound("You have not run anything yet.")
             record = newest[0]
-        return Answer(await (self._matches(order, record) if order.search else self._page(order, record)))
+        found: dict[str, Any]
+        if order.search:
+            stored = await self._records.output(record, order.stream, 0, LARGEST_OUTPUT_BYTES)
+            matches, count = await asyncio.to_thread(matching_lines, stored.data, order.search, order.offset)
+            found = {"matches": matches, "match_count": count}
+        else:
+            budget = self._reporting.reply_tokens - PAGE_FRAME_TOKENS
+            most = budget * MAX_CHARACTERS_PER_TOKEN
+            stored = await self._records.output(record, order.stream, order.offset, most)
+            reached_end = order.offset + len(stored.data) >= stored.total_bytes
+            shown = page(stored.data, order.offset, budget, self._reporting.tokens, is_last=reached_end)
+            following = shown.offset + shown.size
+            next_offset = following if following < stored.total_bytes else None
+            found = {"offset": shown.offset, "text": shown.text, "next_offset": next_offset}
+        about = {"state": record.state, "outcome": record.outcome, "stream": order.stream}
+        return Answer(ExecutionPage(execution_id=record.id, total_bytes=stored.total_bytes, **about, **found))
 
     async def cancel_execution(self, order: CancelExecution, call: Call) -> Answer:
         result = await self._executions.cancel(call.caller, order.execution_id)
@@ -158,29 +172,14 @@ class ExecutionTools:
 
     def _answer(self, result: ExecutionResult) -> Answer:
         told = report(result, self._reporting.reply_tokens, self._reporting.tokens)
-        return Answer(told, as_text(told), _more(result), is_error=result.outcome is not Outcome.COMPLETED)
-
-    async def _page(self, order: GetExecution, record: ExecutionRecord) -> ExecutionPage:
-        budget = self._reporting.reply_tokens - PAGE_FRAME_TOKENS
-        most = budget * MAX_CHARACTERS_PER_TOKEN
-        stored = await self._records.output(record, order.stream, order.offset, most)
-        reached_end = order.offset + len(stored.data) >= stored.total_bytes
-        shown = page(stored.data, order.offset, budget, self._reporting.tokens, is_last=reached_end)
-        following = shown.offset + shown.size
-        return _about(record, order.stream, stored.total_bytes).model_copy(
-            update={
-                "offset": shown.offset,
-                "text": shown.text,
-                "next_offset": following if following < stored.total_bytes else None,
-            }
-        )
-
-    async def _matches(self, order: GetExecution, record: ExecutionRecord) -> ExecutionPage:
-        stored = await self._records.output(record, order.stream, 0, LARGEST_OUTPUT_BYTES)
-        matches, count = await asyncio.to_thread(matching_lines, stored.data, order.search or "", order.offset)
-        return _about(record, order.stream, stored.total_bytes).model_copy(
-            update={"matches": matches, "match_count": count}
-        )
+        more: list[Content] = [
+            types.ImageContent(data=b64encode(image.data).decode(), mime_type=image.mime_type)
+            for image in result.images
+        ]
+        for stream, output in ((Stream.STDOUT, result.stdout), (Stream.STDERR, result.stderr)):
+            if output:
+                more.append(link(result.execution_id, stream, len(output)))
+        return Answer(told, as_text(told), more, is_error=result.outcome is not Outcome.COMPLETED)
 
     def _servers_sentence(self, role: Role) -> str:
         servers = self._servers_of(role)
@@ -191,22 +190,9 @@ class ExecutionTools:
 
 
 def _progress(running: RunningExecution) -> str:
+    """Return the last line that was printed, or the state while there is none."""
     for stream in (Stream.STDOUT, Stream.STDERR):
         lines = running.output(stream).decode(errors="replace").rstrip().rsplit("\n", 1)
         if lines[-1].strip():
             return lines[-1].strip()[-MAX_PROGRESS_CHARACTERS:]
     return str(running.state)
-
-
-def _more(result: ExecutionResult) -> list[Content]:
-    images: list[Content] = [
-        types.ImageContent(data=b64encode(image.data).decode(), mime_type=image.mime_type) for image in result.images
-    ]
-    sizes = {Stream.STDOUT: len(result.stdout), Stream.STDERR: len(result.stderr)}
-    return [*images, *(link(result.execution_id, stream, size) for stream, size in sizes.items() if size)]
-
-
-def _about(record: ExecutionRecord, stream: Stream, total_bytes: int) -> ExecutionPage:
-    return ExecutionPage(
-        execution_id=record.id, state=record.state, outcome=record.outcome, stream=stream, total_bytes=total_bytes
-    )

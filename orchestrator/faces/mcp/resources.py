@@ -10,7 +10,7 @@ import mcp_types as types
 
 from orchestrator.domain.access import Caller
 from orchestrator.domain.errors import InvalidRequest
-from orchestrator.domain.execution import ExecutionRecord, Filter, Kind, Stream
+from orchestrator.domain.execution import Filter, Kind, Stream
 from orchestrator.service.records import LARGEST_OUTPUT_BYTES, Records
 
 LISTED_EXECUTIONS = 20
@@ -53,24 +53,25 @@ class Resources:
         self._records = records
 
     async def listed(self, caller: Caller) -> list[types.Resource]:
+        """Return the outputs of the newest programs that the caller may see."""
         records = await self._records.newest(caller, Filter(kind=Kind.PROGRAM), LISTED_EXECUTIONS)
-        return [_resource(record) for record in records if record.stdout_bytes]
+        return [
+            types.Resource(
+                uri=f"execution://{record.id}/stdout",
+                name=f"stdout of {record.id}",
+                description=f"{record.language} program, {record.outcome}",
+                mime_type=TEXT,
+                size=record.stdout_bytes,
+            )
+            for record in records
+            if record.stdout_bytes
+        ]
 
     async def read(self, caller: Caller, uri: str) -> types.TextResourceContents:
         address = OutputAddress.parse(uri)
         record = await self._records.visible(caller, address.execution_id)
         page = await self._records.output(record, address.stream, address.offset, address.length)
         return types.TextResourceContents(uri=uri, mime_type=TEXT, text=page.data.decode(errors="replace"))
-
-
-def _resource(record: ExecutionRecord) -> types.Resource:
-    return types.Resource(
-        uri=f"execution://{record.id}/stdout",
-        name=f"stdout of {record.id}",
-        description=f"{record.language} program, {record.outcome}",
-        mime_type=TEXT,
-        size=record.stdout_bytes,
-    )
 
 
 def _number(query: dict[str, list[str]], name: str, default: int) -> int:

@@ -1,9 +1,9 @@
-"""The MCP server: one object for both eras of the protocol, behind the daemon's own port and keys."""
+"""The MCP server: its tools and resources in both eras of the protocol, behind the daemon's own port and keys."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import mcp_types as types
@@ -18,10 +18,14 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
 
-from orchestrator.domain.access import Caller
+from orchestrator.domain.access import Caller, Role
 from orchestrator.domain.errors import OrchestratorError
-from orchestrator.faces.context import CALLER
+from orchestrator.domain.names import server_identifier
+from orchestrator.faces.context import CALLER, Services
 from orchestrator.faces.mcp.asgi import Application, Exchange
+from orchestrator.faces.mcp.chat_tools import ChatTools
+from orchestrator.faces.mcp.discovery_tools import DiscoveryTools
+from orchestrator.faces.mcp.execution_tools import ExecutionTools, Reporting
 from orchestrator.faces.mcp.resources import TEMPLATE, Resources
 from orchestrator.faces.mcp.tool import Call, Tool
 
@@ -49,6 +53,8 @@ Context = ServerRequestContext[Any, Any]
 
 
 class CallersSessions:
+    """The sessions of one caller, so that one who opens sessions without end keeps nobody else out."""
+
     def __init__(self, server: Server[Any], max_body_bytes: int) -> None:
         self._manager = StreamableHTTPSessionManager(
             server, max_request_body_size=max_body_bytes, max_sessions=MAX_SESSIONS_OF_A_CALLER
@@ -69,40 +75,12 @@ class McpFace:
     def __init__(self, tools: Iterable[Tool[Any]], resources: Resources, *, version: str, max_body_bytes: int) -> None:
         self._tools = {tool.name: tool for tool in tools}
         self._resources = resources
-        self._server = self._build_server(version)
         self._max_body_bytes = max_body_bytes
         self._sessions: dict[str, CallersSessions] = {}
         self._tasks: asyncio.TaskGroup | None = None
         self._started = asyncio.Event()
-
-    async def run(self) -> None:
-        """Serves for as long as it runs; a task of its own, because sessions must end where they began."""
-        async with asyncio.TaskGroup() as self._tasks:
-            self._started.set()
-            await asyncio.Event().wait()
-
-    async def handle(self, request: web.Request) -> web.StreamResponse:
-        await self._started.wait()
-        exchange = Exchange(request)
-        caller = request[CALLER]
-        sessions = await self._sessions_of(caller)
-        # A session belongs to the key that opened it; with another key it is as if it were not there.
-        owner = AuthenticatedUser(AccessToken(token="", client_id=caller.key_name, scopes=[]))
-        extras = {CALLER_KEY: caller, GONE_KEY: exchange.over, "user": owner}
-        return await exchange.answer_with(sessions, **extras)
-
-    async def _sessions_of(self, caller: Caller) -> Application:
-        """Each caller has its own, so that one who opens sessions without end keeps nobody else out."""
-        if caller.key_name not in self._sessions:
-            opened = CallersSessions(self._server, self._max_body_bytes)
-            self._sessions[caller.key_name] = opened
-            assert self._tasks is not None  # noqa: S101  (run() has begun: handle() waited for it)
-            self._tasks.create_task(opened.run(), name=f"mcp sessions of {caller.key_name}")
-        return await self._sessions[caller.key_name].application()
-
-    def _build_server(self, version: str) -> Server[Any]:
         hint = CacheHint(ttl_ms=LIST_TTL_MS, scope="private")
-        return Server(
+        self._server: Server[Any] = Server(
             NAME,
             version=version,
             title="MCP Code Executor",
@@ -115,6 +93,27 @@ class McpFace:
             on_list_resource_templates=self._list_templates,
             on_read_resource=self._read_resource,
         )
+
+    async def run(self) -> None:
+        """Serve until cancelled; a task of its own, because sessions must end where they began."""
+        async with asyncio.TaskGroup() as self._tasks:
+            self._started.set()
+            await asyncio.Event().wait()
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        await self._started.wait()
+        assert self._tasks is not None  # noqa: S101  (run() has begun)
+        caller: Caller = request[CALLER]
+        sessions = self._sessions.get(caller.key_name)
+        if sessions is None:
+            sessions = self._sessions[caller.key_name] = CallersSessions(self._server, self._max_body_bytes)
+            self._tasks.create_task(sessions.run(), name=f"mcp sessions of {caller.key_name}")
+        application = await sessions.application()
+        exchange = Exchange(request)
+        # A session belongs to the key that opened it; with another key it is as if it were not there.
+        owner = AuthenticatedUser(AccessToken(token="", client_id=caller.key_name, scopes=[]))
+        extras = {CALLER_KEY: caller, GONE_KEY: exchange.over, "user": owner}
+        return await exchange.answer_with(application, **extras)
 
     def _input_schema(self, name: str) -> dict[str, Any] | None:
         return self._tools[name].input_schema if name in self._tools else None
@@ -130,14 +129,22 @@ class McpFace:
         tool = self._tools.get(params.name)
         if tool is None or not tool.is_for(caller.role):
             raise MCPError(INVALID_PARAMS, f"Unknown tool: {params.name[:200]}")
+
+        async def report(progress: float, message: str) -> None:
+            await context.session.report_progress(progress, None, message)
+
         try:
-            answer = await tool.call(params.arguments or {}, _call(context, caller))
+            answer = await tool.call(params.arguments or {}, Call(caller, report, _scope(context)[GONE_KEY]))
         except OrchestratorError as error:
             return _failure(error)
         except Exception:
             log.exception("tool.crashed", tool=params.name)
             return _failure(OrchestratorError("The daemon failed."))
-        return _as_known_to(context.protocol_version, answer.as_result())
+        result = answer.as_result()
+        if context.protocol_version < FIRST_VERSION_WITH_LINKS:
+            known = [content for content in result.content if not isinstance(content, types.ResourceLink)]
+            result = result.model_copy(update={"content": known, "structured_content": None})
+        return result
 
     async def _list_resources(self, context: Context, _: object) -> types.ListResourcesResult:
         return types.ListResourcesResult(resources=await self._resources.listed(_caller(context)))
@@ -155,21 +162,30 @@ class McpFace:
         return types.ReadResourceResult(contents=[contents])
 
 
+def build_mcp_face(services: Services, reply_tokens: int, progress_seconds: float) -> McpFace:
+    """Put the tools and the resources together, on what the HTTP API stands on too."""
+
+    def servers_of(role: Role) -> list[str]:
+        return sorted({server_identifier(tool.server) for tool in services.catalog.visible(role)})
+
+    reporting = Reporting(services.tokens, reply_tokens, progress_seconds)
+    tools: list[Tool[Any]] = [
+        *ExecutionTools(services.executions, services.records, reporting, servers_of).all(),
+        *DiscoveryTools(services.toolbox).all(),
+        *ChatTools(services.chat, services.direct_calls).all(),
+    ]
+    resources = Resources(services.records)
+    return McpFace(tools, resources, version=services.version, max_body_bytes=services.max_body_bytes)
+
+
 def _caller(context: Context) -> Caller:
     caller: Caller = _scope(context)[CALLER_KEY]
     return caller
 
 
-def _call(context: Context, caller: Caller) -> Call:
-    async def report(progress: float, message: str) -> None:
-        await context.session.report_progress(progress, None, message)
-
-    return Call(caller, report, _scope(context)[GONE_KEY])
-
-
 def _scope(context: Context) -> Any:
     if context.request is None:
-        raise RuntimeError("a message that came with no request")
+        raise RuntimeError("A message of a session must come with its HTTP request.")
     return context.request.scope
 
 
@@ -177,10 +193,3 @@ def _failure(error: OrchestratorError) -> types.CallToolResult:
     hint = error.hint if error.hint_for_models is None else error.hint_for_models
     text = " ".join(part for part in (error.message, hint, f"({error.code})") if part)
     return types.CallToolResult(content=[types.TextContent(text=text)], is_error=True)
-
-
-def _as_known_to(version: str, result: types.CallToolResult) -> types.CallToolResult:
-    if version >= FIRST_VERSION_WITH_LINKS:
-        return result
-    known: Sequence[Any] = [content for content in result.content if not isinstance(content, types.ResourceLink)]
-    return result.model_copy(update={"content": list(known), "structured_content": None})

@@ -1,4 +1,4 @@
-"""A tool of this server: what is told of it, what it takes and gives, and what it does."""
+"""A tool of this server: how it is described, what it takes and gives, and what it does."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from pydantic import BaseModel, ValidationError
 from orchestrator.catalog.disclosure import compact
 from orchestrator.domain.access import Caller, Role
 from orchestrator.domain.errors import InvalidArguments
-from orchestrator.faces.mcp.schema import schema_of
 from orchestrator.service.complaints import complaints
 
 A = TypeVar("A", bound=BaseModel)
@@ -26,7 +25,7 @@ READS = types.ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_wo
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Who calls, how to tell about progress, and a sign that nobody waits for the answer any more."""
+    """Who calls, how to report progress, and an event that is set when nobody waits for the answer any more."""
 
     caller: Caller
     report: Report
@@ -50,14 +49,6 @@ class Answer:
         return types.CallToolResult(content=[text, *self.more], structured_content=structured, is_error=self.is_error)
 
 
-def _for_every_role(_: Role) -> bool:
-    return True
-
-
-def _nothing_more(_: Role) -> str:
-    return ""
-
-
 @dataclass(frozen=True)
 class Tool(Generic[A]):
     name: str
@@ -67,8 +58,8 @@ class Tool(Generic[A]):
     gives: type[BaseModel]
     annotations: types.ToolAnnotations
     run: Callable[[A, Call], Awaitable[Answer]]
-    is_for: Callable[[Role], bool] = field(default=_for_every_role)
-    describe_for: Callable[[Role], str] = field(default=_nothing_more)
+    is_for: Callable[[Role], bool] = field(default=lambda role: True)
+    describe_for: Callable[[Role], str] = field(default=lambda role: "")
 
     @cached_property
     def input_schema(self) -> dict[str, Any]:
@@ -94,3 +85,25 @@ class Tool(Generic[A]):
         except ValidationError as error:
             raise InvalidArguments(complaints(error, self.takes, "arguments")) from error
         return await self.run(given, call)
+
+
+def schema_of(model: type[BaseModel]) -> dict[str, Any]:
+    """Return a model's JSON schema without titles and references, which cost tokens and say nothing."""
+    schema = model.model_json_schema(by_alias=True)
+    definitions = schema.pop("$defs", {})
+
+    def plain(node: Any) -> Any:
+        if isinstance(node, list):
+            return [plain(item) for item in node]
+        if not isinstance(node, dict):
+            return node
+        if "$ref" in node:
+            beside = {name: value for name, value in node.items() if name != "$ref"}
+            return plain(definitions[node["$ref"].removeprefix("#/$defs/")] | beside)
+        # A property that is called title has a schema, not a text.
+        kept = {name: value for name, value in node.items() if name != "title" or not isinstance(value, str)}
+        return {name: plain(value) for name, value in kept.items()}
+
+    readable: dict[str, Any] = plain(schema)
+    readable.setdefault("properties", {})
+    return readable

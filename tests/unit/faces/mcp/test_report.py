@@ -38,13 +38,16 @@ def test_stderr_stands_apart():
 @pytest.mark.parametrize(
     ("ending", "cause"),
     [
-        (Ending(Outcome.FAILED, exit_code=3), "exited with code 3; it said nothing on stderr"),
-        (Ending(Outcome.FAILED, exit_code=139, signal=11), "Signal 11 ended the program"),
-        (Ending(Outcome.TIMED_OUT), "when its 5 s were over"),
+        (Ending(Outcome.FAILED, exit_code=3), "exited with code 3; it printed nothing to stderr"),
+        (Ending(Outcome.FAILED, exit_code=139, signal=11), "The program was ended by signal 11."),
+        (Ending(Outcome.TIMED_OUT), "because it reached its time limit of 5 s."),
         (Ending(Outcome.OUT_OF_MEMORY), "more than 1 GiB of memory"),
-        (Ending(Outcome.OUTPUT_LIMIT), "had printed 100 KiB on one stream"),
+        (Ending(Outcome.OUTPUT_LIMIT), "because it printed 100 KiB to one stream"),
         (Ending(Outcome.CANCELLED), "was cancelled"),
-        (Ending(Outcome.SANDBOX_ERROR, error_code="engine_unavailable", detail="No engine."), "No engine."),
+        (
+            Ending(Outcome.SANDBOX_ERROR, error_code="engine_unavailable", detail="No engine."),
+            "not the program: No engine (engine_unavailable). Run it again.",
+        ),
     ],
 )
 def test_each_ending_names_its_cause_before_the_output(ending, cause):
