@@ -1,4 +1,4 @@
-"""Finds the caller behind a presented key; shared by every face."""
+"""Finds the caller behind the key that a request carries; shared by every face."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Authenticator:
             raise Unauthenticated("The request carries no key.")
         if unfilled := UNFILLED.fullmatch(key):
             raise Unauthenticated(
-                f"The key is the text {unfilled[0][:80]}: the client did not fill the variable in, "
-                "so set it in the environment that starts the client."
+                f"The key is the text {unfilled[0][:80]}, because the client did not fill the variable in. "
+                "Set it in the environment that starts the client."
             )
         caller = self._access.book.identify(key)
         if caller is None:

@@ -1,4 +1,4 @@
-"""Keeps web pages out: one whose name was made to point at this machine, and one of another site."""
+"""Keeps web pages out: those whose name was made to point at this machine, and those of other sites."""
 
 from __future__ import annotations
 
@@ -16,17 +16,20 @@ class HostCheck:
         self._names = LOCAL_NAMES | {name.lower() for name in allowed_names}
 
     def check(self, headers: Mapping[str, str]) -> None:
-        host = _hostname(f"//{headers.get('Host', '')}")
+        """Refuse a request that was not sent to this daemon, or that a web page of another site sent."""
+        sent_to = headers.get("Host", "")
+        host = _hostname(f"//{sent_to}")
         # Rebinding needs a name that changes its meaning; an address always means itself.
         if host is None or not (host in self._names or _is_address(host)):
-            raise MisdirectedRequest(f"This daemon is not called {host or 'nothing'}.")
+            found = f"it names {host or sent_to[:200]}" if sent_to else "it is missing"
+            raise MisdirectedRequest(f"The Host header must name this daemon; {found}.")
         origin = headers.get("Origin")
-        if origin is not None and not self._is_ours(origin, host):
-            raise ForeignOrigin(f"The request comes from a page of {origin[:200]}.")
-
-    def _is_ours(self, origin: str, host: str) -> bool:
-        name = _hostname(origin) if origin.startswith(("http://", "https://")) else None
-        return name is not None and (name in self._names or name == host)
+        if origin is None:
+            return
+        page_of = _hostname(origin) if origin.startswith(("http://", "https://")) else None
+        if page_of is None or not (page_of in self._names or page_of == host):
+            found = f"it names {origin[:200]}" if origin else "it is empty"
+            raise ForeignOrigin(f"The Origin header must name this daemon; {found}.")
 
 
 def _hostname(url: str) -> str | None:

@@ -21,7 +21,7 @@ class Ticket:
 
     @property
     def position(self) -> int:
-        """0 when it runs, 1 when it is next."""
+        """Return 0 when it runs, 1 when it is next."""
         return self._admission.position_of(self)
 
     def call(self) -> None:
@@ -62,14 +62,25 @@ class Admission:
         return sum(len(queue) for queue in self._queues.values())
 
     def request(self, caller: str) -> Ticket:
-        self._refuse_if_full(caller)
+        """Give a place in the queue or among the running, or refuse when both are full."""
+        own = len(self._queues.get(caller, ()))
+        must_wait = self.running >= self._max_running or self._running_of[caller] >= self._max_running_per_caller
+        if must_wait and own >= self._max_waiting_per_caller:
+            raise QueueFull(f"{own} of your executions are already waiting.", retry_after_seconds=RETRY_AFTER_SECONDS)
+        if must_wait and self.waiting >= self._max_waiting:
+            message = f"{self.running} executions are running and {self.waiting} are waiting."
+            raise QueueFull(message, retry_after_seconds=RETRY_AFTER_SECONDS)
         ticket = Ticket(self, caller)
         self._queues.setdefault(caller, deque()).append(ticket)
         self._call_next()
         return ticket
 
     def position_of(self, ticket: Ticket) -> int:
-        return next((place for place, other in enumerate(self._in_order(), start=1) if other is ticket), 0)
+        """Return when the ticket will be called, if nobody else comes: callers take turns."""
+        queues = [list(queue) for queue in self._queues.values()]
+        longest = max((len(queue) for queue in queues), default=0)
+        order = [queue[turn] for turn in range(longest) for queue in queues if turn < len(queue)]
+        return next((place for place, other in enumerate(order, start=1) if other is ticket), 0)
 
     def leave(self, ticket: Ticket) -> None:
         if ticket in self._running:
@@ -80,17 +91,12 @@ class Admission:
             self._forget_if_empty(ticket.caller)
         self._call_next()
 
-    def _refuse_if_full(self, caller: str) -> None:
-        own = len(self._queues.get(caller, ()))
-        must_wait = self.running >= self._max_running or self._running_of[caller] >= self._max_running_per_caller
-        if must_wait and own >= self._max_waiting_per_caller:
-            raise QueueFull(f"{own} of your executions wait already.", retry_after_seconds=RETRY_AFTER_SECONDS)
-        if must_wait and self.waiting >= self._max_waiting:
-            message = f"{self.running} executions run and {self.waiting} wait."
-            raise QueueFull(message, retry_after_seconds=RETRY_AFTER_SECONDS)
-
     def _call_next(self) -> None:
-        while self.running < self._max_running and (caller := self._next_caller()) is not None:
+        while self.running < self._max_running:
+            free = (caller for caller in self._queues if self._running_of[caller] < self._max_running_per_caller)
+            caller = next(free, None)
+            if caller is None:
+                return
             ticket = self._queues[caller].popleft()
             self._queues.move_to_end(caller)
             self._forget_if_empty(caller)
@@ -98,16 +104,6 @@ class Admission:
             self._running_of[caller] += 1
             ticket.call()
 
-    def _next_caller(self) -> str | None:
-        free = (caller for caller in self._queues if self._running_of[caller] < self._max_running_per_caller)
-        return next(free, None)
-
     def _forget_if_empty(self, caller: str) -> None:
         if not self._queues[caller]:
             del self._queues[caller]
-
-    def _in_order(self) -> list[Ticket]:
-        """The order in which the waiting will be called, if nobody else comes."""
-        rounds = [list(queue) for queue in self._queues.values()]
-        longest = max((len(queue) for queue in rounds), default=0)
-        return [queue[turn] for turn in range(longest) for queue in rounds if turn < len(queue)]

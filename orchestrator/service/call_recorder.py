@@ -30,7 +30,7 @@ class Recorder:
         self._failing = False
 
     def hand_in(self, execution_id: str, number: int, call: ToolCall) -> asyncio.Task[None]:
-        """Begins to write it; the task ends when it is written, or could not be."""
+        """Begin to write a call as it stands; the task ends when it is written, or could not be."""
         self._waiting[execution_id, number] = call
         if self._next is None:
             self._next = asyncio.create_task(self._write_next())
@@ -39,6 +39,7 @@ class Recorder:
         return self._next
 
     async def finish(self) -> None:
+        """Return when everything that was handed in is written, or could not be."""
         if self._batches:
             await asyncio.wait(self._batches)
 

@@ -46,7 +46,7 @@ class Homeserver(Protocol):
     async def join(self, room: str) -> None: ...
 
     async def send(self, room_id: str, text: str, transaction_id: str) -> str:
-        """Posts at most once per transaction id; raises ChatUnconfirmed when it cannot know whether it did."""
+        """Post at most once per transaction id; raise ChatUnconfirmed when it cannot know whether it did."""
 
     async def newest(self, room_id: str, limit: int, since: str | None) -> MessagePage: ...
 
@@ -78,21 +78,32 @@ class Chat:
     def require_configured(self) -> None:
         if self._homeserver is None:
             raise ChatNotConfigured(
-                "Chat is not configured: an operator sets CODE_EXECUTOR_MATRIX_HOMESERVER and "
-                "CODE_EXECUTOR_MATRIX_TOKEN and restarts the daemon."
+                "Chat is not configured. An operator must set CODE_EXECUTOR_MATRIX_HOMESERVER and "
+                "CODE_EXECUTOR_MATRIX_TOKEN and restart the daemon."
             )
 
     async def send(self, role: Role, room: str | None, text: str, transaction_id: str | None = None) -> Sent:
         transaction_id = transaction_id or secrets.token_hex(8)
         try:
             async with self._inside(role, "send", room) as place:
-                postable = _postable(text)
-                posting = _posting_id(role, place.id, transaction_id, postable)
-                message_id = await place.homeserver.send(place.id, postable, posting)
+                safe = printable(text)
+                if not safe.strip():
+                    raise InvalidArguments("`text` must not be empty.")
+                if (size := size_in_event(safe)) > MAX_TEXT_BYTES:
+                    raise InvalidArguments(f"`text` must have at most {MAX_TEXT_BYTES} bytes; it has {size}. Split it.")
+                # The text takes part, so that an id that is used again for another text does not swallow that text.
+                parts = "\0".join((role.name, place.id, transaction_id, safe)).encode("utf-8", "surrogatepass")
+                posting_id = hashlib.sha256(parts).hexdigest()[:32]
+                message_id = await place.homeserver.send(place.id, safe, posting_id)
         except ChatUnconfirmed as error:
-            raise _in_doubt(error, transaction_id) from error
+            message = (
+                f"The message may have been sent. {error.message} "
+                f"Send the same text again with transactionId {transaction_id}; it is posted at most once."
+            )
+            raise ChatUnconfirmed(message, retry_after_seconds=error.retry_after_seconds) from error
         except OrchestratorError as error:
-            raise _not_sent(error) from error
+            message = f"The message was not sent. {error.message}"
+            raise type(error)(message, retry_after_seconds=error.retry_after_seconds) from error
         return Sent(place.name, message_id, transaction_id)
 
     async def read(
@@ -137,15 +148,6 @@ class Chat:
     async def _enter(self, role: Role, tool: str, room: str | None) -> Place:
         self.require_configured()
         assert self._homeserver is not None  # noqa: S101  (narrows the type)
-        name = self._named(room)
-        _require_tool(role, tool, name)
-        rule = await self._rule_for(self._homeserver, role, name)
-        room_id = await self._homeserver.room_id(name)
-        if rule != ANY_ROOM or name == self._default_room:
-            await self._join_once(self._homeserver, name, room_id)
-        return Place(name, room_id, self._homeserver)
-
-    def _named(self, room: str | None) -> str:
         name = room or self._default_room
         if name is None:
             raise InvalidArguments(
@@ -153,10 +155,21 @@ class Chat:
             )
         if not ROOM.fullmatch(name):
             raise InvalidArguments("`room` must be an id like !abc:example.org or an alias like #general:example.org.")
-        return name
+        decision = role.decide(CHAT_SERVER, tool)
+        if not role.chat_rooms:
+            raise RoomDenied(f"Role {role.name} may not use room {name}: {decision.rule}.")
+        if not decision.allowed:
+            raise ToolDenied(f"Role {role.name} may not call {CHAT_SERVER}/{tool}: {decision.rule}.")
+        rule = await self._rule_for(self._homeserver, role, name)
+        room_id = await self._homeserver.room_id(name)
+        # Joins only rooms that an operator named: a caller must not make the account enter rooms of its choice.
+        if (rule != ANY_ROOM or name == self._default_room) and room_id not in self._joined:
+            await self._homeserver.join(name)
+            self._joined.add(room_id)
+        return Place(name, room_id, self._homeserver)
 
     async def _rule_for(self, homeserver: Homeserver, role: Role, name: str) -> str:
-        """The entry of chatRooms that allows the room: itself, its other name, or all rooms."""
+        """Return the entry of chatRooms that allows the room: itself, its other name, or all rooms."""
         if name in role.chat_rooms:
             return name
         if ANY_ROOM in role.chat_rooms:
@@ -167,12 +180,6 @@ class Chat:
         listed = ", ".join(sorted(role.chat_rooms))
         raise RoomDenied(f"Role {role.name} may not use room {name}: chatRooms of role {role.name} has only {listed}.")
 
-    async def _join_once(self, homeserver: Homeserver, name: str, room_id: str) -> None:
-        """Only rooms that an operator named: a caller must not make the account enter rooms of its choice."""
-        if room_id not in self._joined:
-            await homeserver.join(name)
-            self._joined.add(room_id)
-
 
 async def _is_same_room(homeserver: Homeserver, allowed: str, name: str) -> bool:
     if allowed[0] == name[0] == "!":
@@ -181,38 +188,3 @@ async def _is_same_room(homeserver: Homeserver, allowed: str, name: str) -> bool
         return await homeserver.room_id(allowed) == await homeserver.room_id(name)
     except RoomNotFound:
         return False
-
-
-def _require_tool(role: Role, tool: str, room: str) -> None:
-    decision = role.decide(CHAT_SERVER, tool)
-    if not role.chat_rooms:
-        raise RoomDenied(f"Role {role.name} may not use room {room}: {decision.rule}.")
-    if not decision.allowed:
-        raise ToolDenied(f"Role {role.name} may not call {CHAT_SERVER}/{tool}: {decision.rule}.")
-
-
-def _postable(text: str) -> str:
-    safe = printable(text)
-    if not safe.strip():
-        raise InvalidArguments("`text` must not be empty.")
-    if (size := size_in_event(safe)) > MAX_TEXT_BYTES:
-        raise InvalidArguments(f"`text` must take at most {MAX_TEXT_BYTES} bytes; it takes {size}, so split it.")
-    return safe
-
-
-def _posting_id(role: Role, room_id: str, transaction_id: str, text: str) -> str:
-    # The text takes part, so that an id that is used again for another text does not swallow that text.
-    parts = (role.name, room_id, transaction_id, text)
-    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:32]
-
-
-def _not_sent(error: OrchestratorError) -> OrchestratorError:
-    return type(error)(f"The message was not sent. {error.message}", retry_after_seconds=error.retry_after_seconds)
-
-
-def _in_doubt(error: ChatUnconfirmed, transaction_id: str) -> ChatUnconfirmed:
-    return ChatUnconfirmed(
-        f"The message may have been sent. {error.message} "
-        f"Send the same text again with transactionId {transaction_id}; it is posted at most once.",
-        retry_after_seconds=error.retry_after_seconds,
-    )

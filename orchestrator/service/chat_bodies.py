@@ -35,7 +35,7 @@ class SendArguments(Arguments):
 
 class ReadArguments(Arguments):
     room: Room = None
-    limit: int = Field(DEFAULT_MESSAGES, ge=1, le=MAX_MESSAGES, description="How many messages at most.")
+    limit: int = Field(DEFAULT_MESSAGES, ge=1, le=MAX_MESSAGES, description="The most messages to return.")
     since: Token = Field(None, description="`since` of an earlier answer: only what was said after it.")
     before: Token = Field(None, description="`before` of an earlier answer: what was said before it.")
 

@@ -84,7 +84,7 @@ class ChatServer:
 
     @property
     def tools(self) -> tuple[Tool, ...]:
-        """None while chat is not configured."""
+        """Return the tools, of which there are none while chat is not configured."""
         return self._described
 
     @property
@@ -97,7 +97,11 @@ class ChatServer:
         known = self._tools.get(tool)
         if known is None:
             raise ToolNotFound(f"There is no tool {self.name}/{tool}.")
-        answer = await known.call(self._chat, role, _validated(known.arguments, arguments))
+        try:
+            wish = known.arguments.model_validate(arguments)
+        except ValidationError as error:
+            raise InvalidArguments(complaints(error, known.arguments, "arguments")) from error
+        answer = await known.call(self._chat, role, wish)
         text = answer.model_dump_json(by_alias=True)
         return {
             "content": [{"type": "text", "text": text}],
@@ -105,26 +109,19 @@ class ChatServer:
         }
 
 
-def _validated(kind: type[Arguments], arguments: Mapping[str, Any]) -> Arguments:
-    try:
-        return kind.model_validate(arguments)
-    except ValidationError as error:
-        raise InvalidArguments(complaints(error, kind, "arguments")) from error
-
-
 def plain(schema: Any) -> Any:
-    """Without what costs a reader tokens and tells nothing: titles, and null as a way to leave an option out."""
+    """Drop what costs a reader tokens and tells nothing: titles, and null as a way to leave an option out."""
     if isinstance(schema, list):
         return [plain(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
-    told = {key: plain(value) for key, value in schema.items() if not _says_nothing(key, value)}
+    told = {
+        key: plain(value)
+        for key, value in schema.items()
+        if not (key == "title" and isinstance(value, str)) and not (key == "default" and value is None)
+    }
     choices = told.get("anyOf", [])
     if "default" in schema and schema["default"] is None and {"type": "null"} in choices:
         (choice,) = (choice for choice in choices if choice != {"type": "null"})
         told = {**choice, **{key: value for key, value in told.items() if key != "anyOf"}}
     return told
-
-
-def _says_nothing(key: str, value: Any) -> bool:
-    return (key == "title" and isinstance(value, str)) or (key == "default" and value is None)

@@ -75,12 +75,14 @@ class Grant:
         of_role = self.caller.role.max_tool_calls
         most = self._limits.max_calls if of_role is None else min(of_role, self._limits.max_calls)
         if len(self.ledger) > most:
-            raise LimitExceeded(f"An execution may make {most} tool calls.")
+            raise LimitExceeded(f"An execution may make at most {most} tool calls.")
 
     def count_bytes(self, size: int) -> None:
         self._bytes_left -= size
         if self._bytes_left < 0:
-            raise LimitExceeded(f"An execution may move {self._limits.max_total_bytes} bytes through tools.")
+            raise LimitExceeded(
+                f"An execution may send and receive at most {self._limits.max_total_bytes} bytes through tools."
+            )
 
     def revoke(self) -> None:
         self.revoked = True

@@ -33,22 +33,21 @@ class Pictures:
             raise InvalidArguments("`data` must be a PNG, JPEG, GIF or WebP picture.")
         if not self._keep(Image(mime_type, data)):
             count, size = self._limits.max_images, self._limits.max_images_bytes
-            raise LimitExceeded(f"An execution may show {count} pictures with {size} bytes together.")
+            raise LimitExceeded(f"An execution may show at most {count} pictures of {size} bytes in total.")
         return len(self._kept)
 
     def note(self, result: Mapping[str, Any]) -> None:
         """Keep the pictures of a tool's result, for as long as there is room: the program did not ask for it."""
         contents = result.get("content")
         for content in contents if isinstance(contents, list) else ():
-            if isinstance(content, Mapping) and content.get("type") == "image":
-                self._keep_if_it_fits(content.get("data"))
-
-    def _keep_if_it_fits(self, encoded: object) -> None:
-        if isinstance(encoded, str) and len(encoded) * 3 // 4 <= self._bytes_left + 2:
-            data = _decoded(encoded) or b""
-            mime_type = _mime_type(data)
-            if mime_type is not None:
-                self._keep(Image(mime_type, data))
+            if not isinstance(content, Mapping) or content.get("type") != "image":
+                continue
+            encoded = content.get("data")
+            if isinstance(encoded, str) and len(encoded) * 3 // 4 <= self._bytes_left + 2:
+                data = _decoded(encoded) or b""
+                mime_type = _mime_type(data)
+                if mime_type is not None:
+                    self._keep(Image(mime_type, data))
 
     def _keep(self, image: Image) -> bool:
         digest = sha256(image.data).digest()  # a program may well emit what a tool gave it
@@ -69,7 +68,7 @@ def _decoded(data: object) -> bytes | None:
 
 
 def _mime_type(data: bytes) -> str | None:
-    """From the bytes themselves: a client refuses a whole reply whose picture is not what it says."""
+    """Tell the type from the bytes: a client refuses a whole reply if a picture is not of the type it says."""
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "image/webp"
     return next((mime_type for start, mime_type in _SIGNATURES.items() if data.startswith(start)), None)

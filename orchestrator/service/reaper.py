@@ -32,16 +32,29 @@ class Reaper:
         self._unowned_since: dict[str, float] = {}
 
     async def remove_orphans(self) -> int:
+        """Remove every container that nobody owns; return how many there were."""
         found = await self._engine.list_owned()
-        self._forget_gone({container.id for container in found})
+        present = {container.id for container in found}
+        for noted in (self._first_seen, self._unowned_since):
+            for gone in noted.keys() - present:
+                del noted[gone]
         removed = 0
         for container in found:
-            if self._is_orphan(container):
-                removed += await self._remove(container)
+            if not self._is_orphan(container):
+                continue
+            try:
+                await self._engine.remove(container.id)
+            except OrchestratorError as error:
+                log.warning("reaper.removal_failed", container=container.id, error=error.message)
+            else:
+                log.info("reaper.removed", container=container.id, kind=container.kind)
+                removed += 1
         return removed
 
     def _is_orphan(self, container: OwnedContainer) -> bool:
-        if container.tampered or self._is_overdue(container):
+        age, lifetime = _age(self._first_seen, container.id), container.lifetime_seconds
+        is_overdue = lifetime is not None and age > lifetime + OVERDUE_AFTER_SECONDS
+        if container.tampered or is_overdue:
             return True  # ours or not: the pool replaces what dies
         if container.in_use or container.id in self._owned_ids():
             self._unowned_since.pop(container.id, None)
@@ -50,24 +63,6 @@ class Reaper:
             return True
         # One of ours that is just being made or destroyed is not yet, or no longer, known: give it time.
         return _age(self._unowned_since, container.id) > self._stray_after_seconds
-
-    def _is_overdue(self, container: OwnedContainer) -> bool:
-        age = _age(self._first_seen, container.id)
-        return container.lifetime_seconds is not None and age > container.lifetime_seconds + OVERDUE_AFTER_SECONDS
-
-    def _forget_gone(self, present: set[str]) -> None:
-        for noted in (self._first_seen, self._unowned_since):
-            for container_id in noted.keys() - present:
-                del noted[container_id]
-
-    async def _remove(self, container: OwnedContainer) -> int:
-        try:
-            await self._engine.remove(container.id)
-        except OrchestratorError as error:
-            log.warning("reaper.removal_failed", container=container.id, error=error.message)
-            return 0
-        log.info("reaper.removed", container=container.id, kind=container.kind)
-        return 1
 
 
 def _age(since: dict[str, float], container_id: str) -> float:

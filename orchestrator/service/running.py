@@ -39,7 +39,7 @@ class RunningExecution:
 
     @property
     def position(self) -> int:
-        """0 when it runs, 1 when it is next."""
+        """Return 0 when it runs, 1 when it is next."""
         return self._ticket.position if self._ticket is not None else 0
 
     @property

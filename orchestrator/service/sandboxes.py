@@ -47,7 +47,7 @@ class Sandboxes:
 
     @property
     def starting(self) -> int:
-        """How many start now or wait for their turn."""
+        """Return how many start now or wait for their turn."""
         return self._starting
 
     async def until_no_start_is_under_way(self) -> None:

@@ -37,7 +37,7 @@ class BuiltIn(Protocol):
 
 
 class Servers:
-    """A built-in server's name is taken, also while it offers nothing: roles say who sees it, and mean that one."""
+    """A built-in server's name is taken even while it offers nothing: a role that names it means that one."""
 
     def __init__(self, upstreams: Upstreams, *built_in: BuiltIn) -> None:
         self._upstreams = upstreams
@@ -48,18 +48,18 @@ class Servers:
         return {**upstream, **{name: server.tools for name, server in self._built_in.items() if server.tools}}
 
     def statuses(self) -> Sequence[UpstreamStatus]:
-        upstream = [self._as_allowed(status) for status in self._upstreams.statuses()]
+        problem = "its name belongs to a built-in server; rename it in servers.json"
+        upstream = [
+            replace(status, state=UpstreamState.DOWN, tools=0, problem=problem)
+            if status.server in self._built_in
+            else status
+            for status in self._upstreams.statuses()
+        ]
         named = {status.server for status in upstream}
         return [
             *upstream,
             *(server.status for server in self._built_in.values() if server.tools and server.name not in named),
         ]
-
-    def _as_allowed(self, status: UpstreamStatus) -> UpstreamStatus:
-        if status.server not in self._built_in:
-            return status
-        problem = "its name belongs to a built-in server; rename it in servers.json"
-        return replace(status, state=UpstreamState.DOWN, tools=0, problem=problem)
 
     async def call(
         self, server: str, tool: str, arguments: Mapping[str, Any], timeout_seconds: float, role: Role

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -56,7 +56,7 @@ class WarmSandbox:
 
 
 class Demand:
-    """How many leases were asked for lately."""
+    """Counts the leases that were asked for lately."""
 
     def __init__(self) -> None:
         self._times: deque[float] = deque(maxlen=1024)
@@ -99,7 +99,11 @@ class WarmPool:
     async def lease(self, recipe: Recipe, files: Files, execution_id: str) -> AsyncIterator[Lease]:
         self._demand.setdefault(recipe, Demand()).note()
         self._wanted.set()
-        lease = self._take(recipe) or await self._start_cold(recipe, files, execution_id)
+        lease = self._take(recipe)
+        if lease is None:
+            async with self._sandboxes.turn_to_start():
+                # Meanwhile the pool may have been refilled.
+                lease = self._take(recipe) or await self._sandboxes.start(self._spec(recipe, files, execution_id))
         self._count_leases(+1)
         try:
             yield lease
@@ -107,20 +111,19 @@ class WarmPool:
             self._count_leases(-1)
             self._sandboxes.destroy(lease)
 
-    async def _start_cold(self, recipe: Recipe, files: Files, execution_id: str) -> Lease:
-        async with self._sandboxes.turn_to_start():
-            # Meanwhile the pool may have been refilled.
-            return self._take(recipe) or await self._sandboxes.start(self._spec(recipe, files, execution_id))
-
     async def tend(self) -> None:
-        """One round of keeping the pool filled: at once when somebody took a sandbox, else now and then."""
-        await self._until_wanted()
+        """Fill the pool for one round: at once when somebody took a sandbox, else now and then."""
+        await asyncio.sleep(min(LONGEST_BACKOFF_SECONDS, 2.0**self._failures) if self._failures else 0)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LOOK_EVERY_SECONDS):
+                await self._wanted.wait()
+        self._wanted.clear()
         await self._until_executions_had_their_turn()
         if await self.refill_once() or await self._preload_some():
             self._wanted.set()  # there may be more to do
 
     async def refill_once(self) -> bool:
-        """Retires what is stale, makes what is missing; False when nothing was."""
+        """Retire what is stale and make what is missing; return whether anything was missing."""
         wanted = self._recipes()
         self._retire_stale(wanted)
         missing = self._missing(wanted)
@@ -129,7 +132,7 @@ class WarmPool:
         return bool(missing)
 
     async def _preload_some(self) -> bool:
-        """It costs as much as half a start and most programs do without, so it is done when nothing else is to do."""
+        """Preload when there is nothing else to do: it costs half a start, and most programs do without."""
         if self._leased:
             return False
         idle = (warm for waiting in self._idle.values() for warm in waiting if not warm.preloaded)
@@ -138,9 +141,9 @@ class WarmPool:
         return bool(some)
 
     async def _until_executions_had_their_turn(self) -> None:
-        """A start takes most of a core: one that an execution waits for comes first, and so does a short program.
+        """Wait for starts that an execution needs, and for short programs: a start takes most of a core.
 
-        It comes first by less when the pool runs low: to find none costs an execution more than to share the cores.
+        Wait less when the pool runs low: finding it empty costs an execution more than sharing the cores.
         """
         await self._sandboxes.until_no_start_is_under_way()
         with suppress(TimeoutError):
@@ -158,13 +161,6 @@ class WarmPool:
             self._nothing_leased.clear()
         else:
             self._nothing_leased.set()
-
-    async def _until_wanted(self) -> None:
-        await asyncio.sleep(min(LONGEST_BACKOFF_SECONDS, 2.0**self._failures) if self._failures else 0)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(LOOK_EVERY_SECONDS):
-                await self._wanted.wait()
-        self._wanted.clear()
 
     def close(self) -> None:
         self._closed = True
@@ -184,25 +180,20 @@ class WarmPool:
         return warm.lease.sandbox.alive and warm.age_seconds < self._size.max_age_seconds
 
     def _missing(self, wanted: Mapping[Recipe, Files]) -> list[Recipe]:
-        """At most two at a time, within the budget."""
+        """Choose what to make next, the emptiest recipe first: at most two sandboxes, within the budget."""
         room = self._size.memory_bytes - sum(
             IDLE_BYTES[recipe.language] * len(waiting) for recipe, waiting in self._idle.items()
         )
-        chosen: list[Recipe] = []
-        for recipe in self._deficits(wanted):
-            room -= IDLE_BYTES[recipe.language]
-            if room < 0 or len(chosen) == REFILLS_AT_ONCE:
-                break
-            chosen.append(recipe)
-        return chosen
-
-    def _deficits(self, wanted: Mapping[Recipe, Files]) -> Iterator[Recipe]:
-        """The emptiest first, each as often as it lacks."""
         lacking = {recipe: self._target(recipe) - len(self._idle.get(recipe, ())) for recipe in wanted}
-        while any(count > 0 for count in lacking.values()):
+        chosen: list[Recipe] = []
+        while len(chosen) < REFILLS_AT_ONCE and any(count > 0 for count in lacking.values()):
             neediest = max(lacking, key=lambda recipe: lacking[recipe])
             lacking[neediest] -= 1
-            yield neediest
+            room -= IDLE_BYTES[neediest.language]
+            if room < 0:
+                break
+            chosen.append(neediest)
+        return chosen
 
     def _target(self, recipe: Recipe) -> int:
         recent = self._demand[recipe].recent if recipe in self._demand else 0

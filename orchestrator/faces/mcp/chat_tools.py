@@ -34,7 +34,7 @@ to get what is older.
 Example: {"room": "#team:example.org", "limit": 10}"""
 
 CHAT_WHO = """\
-Lists the members of a chat room. Without a room it is the default room.
+Lists the members of a chat room; without `room`, of the default room.
 
 Example: {"room": "#team:example.org"}"""
 
@@ -43,7 +43,7 @@ POSTS = types.ToolAnnotations(read_only_hint=False, destructive_hint=False, open
 
 
 class ChatTools:
-    """Each is a call of the built-in server's tool, on the way that every tool call takes."""
+    """Each tool calls its namesake on the built-in chat server, on the path that every tool call takes."""
 
     def __init__(self, chat: Chat, direct_calls: DirectCalls) -> None:
         self._chat = chat

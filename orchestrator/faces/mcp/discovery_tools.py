@@ -24,7 +24,7 @@ words or by name, several questions at once, and read the signature of what you 
 Example: {"query": ["list the tables of a database", "take a screenshot"], "limit": 5}"""
 
 GET_TOOL_INFO = """\
-Tells how to call one tool in a program: its import line, typed signature and an example call. Read it before you \
+Describes how to call one tool in a program: its import line, typed signature and an example call. Read it before you \
 write code that uses the tool.
 
 Example: {"server": "postgres", "tool": "query", "language": "typescript"}"""

@@ -1,4 +1,4 @@
-"""What the tools take and give: one place for names, types and what a model is told of them."""
+"""What the tools take and give: names, types and descriptions, in one place."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class Reply(BaseModel):
 
 
 ServerName = Annotated[str | None, Field(max_length=256, description="Only the tools of this server.")]
-ExecutionId = Annotated[str, Field(min_length=1, max_length=64, description="As execute_code returned it.")]
+ExecutionId = Annotated[str, Field(min_length=1, max_length=64, description="The id that execute_code returned.")]
 
 
 class ExecuteCode(Arguments):
     code: Annotated[str, Field(min_length=1, description="The program. Print what you want to see.")]
     language: Annotated[Language, Field(description="Language of the program.")] = Language.TYPESCRIPT
-    timeout_seconds: Annotated[float | None, Field(gt=0, le=300, description="Time for the program.")] = None
+    timeout_seconds: Annotated[float | None, Field(gt=0, le=300, description="How long the program may run.")] = None
 
 
 class SearchTools(Arguments):
@@ -36,15 +36,15 @@ class SearchTools(Arguments):
         str | list[str], Field(description="What you want to do, in words or by name; several queries at once.")
     ]
     server: ServerName = None
-    detail: Annotated[Detail, Field(description="How much is told of each tool.")] = Detail.DESCRIPTION
-    limit: Annotated[int, Field(ge=1, le=50, description="Most tools that are returned.")] = 10
+    detail: Annotated[Detail, Field(description="How much to tell about each tool.")] = Detail.DESCRIPTION
+    limit: Annotated[int, Field(ge=1, le=50, description="The most tools to return.")] = 10
 
 
 class GetToolInfo(Arguments):
     server: Annotated[str, Field(min_length=1, max_length=256)]
     tool: Annotated[str, Field(min_length=1, max_length=256)]
     language: Annotated[Language | None, Field(description="Only this language's import and signature.")] = None
-    include_schema: Annotated[bool, Field(description="Also the tool's JSON schemas, which are long.")] = False
+    include_schema: Annotated[bool, Field(description="Also return the tool's JSON schemas, which are long.")] = False
 
 
 class ListServers(Arguments):
@@ -53,14 +53,14 @@ class ListServers(Arguments):
 
 class ListTools(Arguments):
     server: ServerName = None
-    detail: Annotated[Detail, Field(description="How much is told of each tool.")] = Detail.NAME
+    detail: Annotated[Detail, Field(description="How much to tell about each tool.")] = Detail.NAME
 
 
 class GetExecution(Arguments):
     execution_id: Annotated[
-        str | None, Field(max_length=64, description="As execute_code returned it; else your newest execution.")
+        str | None, Field(max_length=64, description="The id that execute_code returned; default: your newest.")
     ] = None
-    stream: Annotated[Stream, Field(description="Which output is read.")] = Stream.STDOUT
+    stream: Annotated[Stream, Field(description="Which output to read.")] = Stream.STDOUT
     offset: Annotated[int, Field(ge=0, description="First byte of the page; nextOffset leads to the next.")] = 0
     search: Annotated[
         str | None,
@@ -85,7 +85,7 @@ class ExecutionReport(Reply):
     seconds: float
     tool_calls: list[ToolCallBody]
     tool_call_count: int
-    images: int = Field(description="Pictures, which follow as image content.")
+    images: int = Field(description="How many pictures follow as image content.")
     limits: LimitsBody
 
 

@@ -17,10 +17,21 @@ def test_names_of_this_machine_and_addresses_are_let_in(host):
     CHECK.check({"Host": host})
 
 
-@pytest.mark.parametrize("host", ["evil.example.com", "localhost.evil.com:9091", "", "127.0.0.1.evil.com", "a:b:c"])
-def test_a_name_that_was_made_to_point_here_is_refused(host):
-    with pytest.raises(MisdirectedRequest):
+@pytest.mark.parametrize(
+    ("host", "found"),
+    [
+        ("evil.example.com", "it names evil.example.com"),
+        ("localhost.evil.com:9091", "it names localhost.evil.com"),
+        ("", "it is missing"),
+        ("127.0.0.1.evil.com", "it names 127.0.0.1.evil.com"),
+        ("a:b:c", "it names a"),
+        ("localhost@evil.com", "it names localhost@evil.com"),
+    ],
+)
+def test_a_name_that_was_made_to_point_here_is_refused(host, found):
+    with pytest.raises(MisdirectedRequest) as refusal:
         CHECK.check({"Host": host})
+    assert refusal.value.message == f"The Host header must name this daemon; {found}."
 
 
 @pytest.mark.parametrize("origin", ["http://localhost:3000", "http://127.0.0.1", "https://executor.example.org"])

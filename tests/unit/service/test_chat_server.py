@@ -149,7 +149,7 @@ def test_the_schemas_are_plain(server):
         "minimum": 1,
         "maximum": 100,
         "default": 20,
-        "description": "How many messages at most.",
+        "description": "The most messages to return.",
     }
     assert '"title"' not in json.dumps([tool.input_schema for tool in server.tools])
     assert read.output_schema is not None
