@@ -29,7 +29,7 @@ class SendArguments(Arguments):
     room: Room = None
     transaction_id: Token = Field(
         None,
-        description="Your own name for this message: sending again with the same name and text posts nothing twice.",
+        description="Your own id for this message: the same text with the same id is posted only once.",
     )
 
 

@@ -54,10 +54,10 @@ class Engine(Protocol):
         """List what exists under this installation's name, of this start of the daemon and of earlier ones."""
 
     async def remove(self, container_id: str) -> None:
-        """Remove one of them; the unknown does no harm."""
+        """Remove one of them; an id that no longer exists does no harm."""
 
     async def describe(self) -> Sequence[Finding]:
-        """Look at everything that a sandbox needs of this engine, each with its fix."""
+        """Check everything that a sandbox needs of this engine; return each finding with its fix."""
 
     async def close(self) -> None: ...
 
@@ -76,7 +76,7 @@ class Journal(Protocol):
     async def finish(self, result: ExecutionResult) -> None: ...
 
     async def mark_interrupted(self, instance: str) -> int:
-        """Tell what this instance had under way as interrupted; return how many there were."""
+        """Mark what this instance had under way as interrupted; return how many there were."""
 
     async def find(self, execution_id: str) -> ExecutionRecord | None: ...
 

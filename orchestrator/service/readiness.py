@@ -28,7 +28,7 @@ class Readiness:
             raise self.problem
 
     async def recover(self) -> None:
-        """Tell what ran when the daemon last stopped as interrupted, once, before anything new begins."""
+        """Mark what ran when the daemon last stopped as interrupted, once, before anything new begins."""
         if self._recovered:
             return
         interrupted = await self._journal.mark_interrupted(self._instance)
@@ -37,6 +37,7 @@ class Readiness:
             log.warning("journal.interrupted", executions=interrupted)
 
     async def check(self) -> None:
+        """Note what would keep an execution from working now, if anything."""
         try:
             await self.recover()
             await self._engine.prepare()

@@ -34,7 +34,7 @@ class RunningExecution:
         self.tool_calls: tuple[ToolCall, ...] = ()
         self.images: tuple[Image, ...] = ()
         self._happenings: list[Happening] = []
-        self._watchers: list[asyncio.Future[None]] = []
+        self._waiting: list[asyncio.Future[None]] = []
         self._result: asyncio.Future[ExecutionResult] = asyncio.get_running_loop().create_future()
 
     @property
@@ -76,7 +76,7 @@ class RunningExecution:
 
     def publish(self, result: ExecutionResult) -> None:
         self._result.set_result(result)
-        self._wake_watchers()
+        self._wake_waiting()
 
     async def result(self) -> ExecutionResult:
         return await asyncio.shield(self._result)
@@ -97,18 +97,18 @@ class RunningExecution:
                 yield None
 
     async def _next_change(self) -> None:
-        watcher: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._watchers.append(watcher)
+        change: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(change)
         try:
-            await watcher
+            await change
         finally:
-            self._watchers.remove(watcher)
+            self._waiting.remove(change)
 
     def _note(self, happening: Happening) -> None:
         self._happenings.append(happening)
-        self._wake_watchers()
+        self._wake_waiting()
 
-    def _wake_watchers(self) -> None:
-        for watcher in self._watchers:
-            if not watcher.done():
-                watcher.set_result(None)
+    def _wake_waiting(self) -> None:
+        for change in self._waiting:
+            if not change.done():
+                change.set_result(None)

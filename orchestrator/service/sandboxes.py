@@ -30,15 +30,31 @@ class Lease:
     warm: bool = False
 
 
+class UnderWay:
+    """Counts what is between entering and leaving it, so that others can wait until nothing is."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.nothing = asyncio.Event()
+        self.nothing.set()
+
+    def __enter__(self) -> None:
+        self.count += 1
+        self.nothing.clear()
+
+    def __exit__(self, *_: object) -> None:
+        self.count -= 1
+        if not self.count:
+            self.nothing.set()
+
+
 class Sandboxes:
     def __init__(self, engine: Engine, accept: Accept) -> None:
         self._engine = engine
         self._accept = accept
         self._alive: set[str] = set()
         self._turns = asyncio.Semaphore(STARTS_AT_ONCE)
-        self._starting = 0
-        self._no_start_under_way = asyncio.Event()
-        self._no_start_under_way.set()
+        self._starts = UnderWay()
         self._in_background: set[asyncio.Task[Any]] = set()
 
     @property
@@ -48,22 +64,20 @@ class Sandboxes:
     @property
     def starting(self) -> int:
         """Return how many start now or wait for their turn."""
-        return self._starting
+        return self._starts.count
 
     async def until_no_start_is_under_way(self) -> None:
-        await self._no_start_under_way.wait()
+        await self._starts.nothing.wait()
 
     @asynccontextmanager
     async def turn_to_start(self) -> AsyncIterator[None]:
-        self._count_starting(+1)
-        try:
+        """Wait until not too many sandboxes start at once, and start one inside."""
+        with self._starts:
             async with self._turns:
                 yield
-        finally:
-            self._count_starting(-1)
 
     async def start(self, spec: SandboxSpec) -> Lease:
-        """Start a sandbox; the caller has its turn."""
+        """Start a sandbox; the caller must have its turn."""
         # A create cannot be taken back once sent: when the caller goes away, it is completed and then destroyed.
         starting = self._do_in_background(self._start(spec))
         try:
@@ -83,13 +97,6 @@ class Sandboxes:
         sandbox = await self._engine.create_sandbox(spec, self._accept)
         self._alive.add(sandbox.id)
         return Lease(sandbox)
-
-    def _count_starting(self, change: int) -> None:
-        self._starting += change
-        if self._starting:
-            self._no_start_under_way.clear()
-        else:
-            self._no_start_under_way.set()
 
     async def _destroy_once_started(self, starting: asyncio.Task[Lease]) -> None:
         try:

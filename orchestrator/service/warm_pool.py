@@ -18,7 +18,7 @@ import structlog
 from orchestrator.domain.errors import OrchestratorError
 from orchestrator.domain.execution import Language, Limits, Recipe
 from orchestrator.domain.sandbox import PoolSize, SandboxSpec
-from orchestrator.service.sandboxes import REPLY_FIRST_SECONDS, Lease, Sandboxes
+from orchestrator.service.sandboxes import REPLY_FIRST_SECONDS, Lease, Sandboxes, UnderWay
 
 log = structlog.get_logger()
 
@@ -81,9 +81,7 @@ class WarmPool:
         self._idle: dict[Recipe, deque[WarmSandbox]] = {}
         self._demand: dict[Recipe, Demand] = {}
         self._wanted = asyncio.Event()
-        self._leased = 0
-        self._nothing_leased = asyncio.Event()
-        self._nothing_leased.set()
+        self._leases = UnderWay()
         self._failures = 0
         self._closed = False
 
@@ -104,11 +102,10 @@ class WarmPool:
             async with self._sandboxes.turn_to_start():
                 # Meanwhile the pool may have been refilled.
                 lease = self._take(recipe) or await self._sandboxes.start(self._spec(recipe, files, execution_id))
-        self._count_leases(+1)
         try:
-            yield lease
+            with self._leases:
+                yield lease
         finally:
-            self._count_leases(-1)
             self._sandboxes.destroy(lease)
 
     async def tend(self) -> None:
@@ -133,7 +130,7 @@ class WarmPool:
 
     async def _preload_some(self) -> bool:
         """Preload when there is nothing else to do: it costs half a start, and most programs do without."""
-        if self._leased:
+        if self._leases.count:
             return False
         idle = (warm for waiting in self._idle.values() for warm in waiting if not warm.preloaded)
         some = list(islice(idle, PRELOADS_AT_ONCE))
@@ -148,19 +145,12 @@ class WarmPool:
         await self._sandboxes.until_no_start_is_under_way()
         with suppress(TimeoutError):
             async with asyncio.timeout(REPLY_FIRST_SECONDS if self._runs_low else LET_PROGRAMS_RUN_SECONDS):
-                await self._nothing_leased.wait()
+                await self._leases.nothing.wait()
         await asyncio.sleep(REPLY_FIRST_SECONDS)
 
     @property
     def _runs_low(self) -> bool:
         return any(2 * len(self._idle.get(recipe, ())) < self._target(recipe) for recipe in self._demand)
-
-    def _count_leases(self, change: int) -> None:
-        self._leased += change
-        if self._leased:
-            self._nothing_leased.clear()
-        else:
-            self._nothing_leased.set()
 
     def close(self) -> None:
         self._closed = True

@@ -43,7 +43,7 @@ Example: {"code": "import { query } from '/workspace/servers/postgres/query.js';
 'select status from orders' });\\nconsole.log(rows.filter(r => r.status === 'open').length);"}
 
 In Python: {"language": "python", "code": "from servers.postgres import query\\nprint(len(query(sql='select 1')))"}; \
-in async code, await each call. A picture is shown with emit_image(bytes) from servers.output, or emitImage(bytes) \
+in async code, await each call. Show a picture with emit_image(bytes) from servers.output, or emitImage(bytes) \
 from '/workspace/servers/output.js'."""
 
 GET_EXECUTION = """\
@@ -184,7 +184,7 @@ class ExecutionTools:
     def _servers_sentence(self, role: Role) -> str:
         servers = self._servers_of(role)
         if not servers:
-            return "\n\nNo MCP server is connected for you now."
+            return "\n\nNo MCP server that you may use is connected now."
         names = ", ".join(servers[:MAX_LISTED_SERVERS])
         return f"\n\nServers you may use: {names}{', …' if len(servers) > MAX_LISTED_SERVERS else ''}."
 
