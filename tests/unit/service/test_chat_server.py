@@ -110,7 +110,11 @@ async def test_other_servers_are_called_as_before(server):
     ("tool", "arguments", "complaint"),
     [
         ("send", {}, "text"),
-        ("send", {"text": "x", "html": "<b>"}, "html"),
+        (
+            "send",
+            {"text": "x", "html": "<b>"},
+            "`html` is not a known field; the fields are `text`, `room`, `transactionId`.",
+        ),
         ("send", {"text": 1}, "text"),
         ("read", {"limit": 0}, "limit"),
         ("read", {"limit": "5"}, "limit"),
