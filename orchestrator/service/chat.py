@@ -90,7 +90,9 @@ class Chat:
                 if not safe.strip():
                     raise InvalidArguments("`text` must not be empty.")
                 if (size := size_in_event(safe)) > MAX_TEXT_BYTES:
-                    raise InvalidArguments(f"`text` must have at most {MAX_TEXT_BYTES} bytes; it has {size}. Split it.")
+                    raise InvalidArguments(
+                        f"`text` must take at most {MAX_TEXT_BYTES} bytes as JSON; it takes {size}. Split it."
+                    )
                 # The text takes part, so that an id that is used again for another text does not swallow that text.
                 parts = "\0".join((role.name, place.id, transaction_id, safe)).encode("utf-8", "surrogatepass")
                 posting_id = hashlib.sha256(parts).hexdigest()[:32]
@@ -141,7 +143,7 @@ class Chat:
             raise
         except (ChatRefused, RoomNotFound):
             if place is not None:
-                self._joined.discard(place.id)  # it may have been thrown out, and be let in again
+                self._joined.discard(place.id)  # the account may have been removed, and be let in again
             raise
         self.problem = None
 

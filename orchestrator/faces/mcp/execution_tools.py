@@ -147,14 +147,22 @@ class ExecutionTools:
             following = shown.offset + shown.size
             next_offset = following if following < stored.total_bytes else None
             found = {"offset": shown.offset, "text": shown.text, "next_offset": next_offset}
-        about = {"state": record.state, "outcome": record.outcome, "stream": order.stream}
-        return Answer(ExecutionPage(execution_id=record.id, total_bytes=stored.total_bytes, **about, **found))
+        reply = ExecutionPage(
+            execution_id=record.id,
+            state=record.state,
+            outcome=record.outcome,
+            stream=order.stream,
+            total_bytes=stored.total_bytes,
+            **found,
+        )
+        return Answer(reply)
 
     async def cancel_execution(self, order: CancelExecution, call: Call) -> Answer:
         result = await self._executions.cancel(call.caller, order.execution_id)
         return replace(self._answer(result), is_error=False)
 
     async def _follow(self, running: RunningExecution, call: Call) -> None:
+        """Report progress until the execution ends or nobody waits for the answer any more."""
         began = time.monotonic()
         await call.report(0, f"execution {running.execution.id} started")
         ended = asyncio.ensure_future(running.result())
