@@ -6,18 +6,27 @@ import json
 import re
 import shlex
 import tomllib
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, assert_never
+from typing import Annotated, assert_never
+
+import typer
 
 from orchestrator.commands.keys import write_atomically
-
-Json = dict[str, Any]
+from orchestrator.commands.terminal import EXIT_CANNOT_WRITE, Json, err, fail, find_key, load_settings, plain
+from orchestrator.settings import PROJECT
 
 NAME = "code-executor"
 KEY_VARIABLE = "CODE_EXECUTOR_KEY"
 INPUT_ID = "code-executor-key"
+KEY_INPUT = {
+    "type": "promptString",
+    "id": INPUT_ID,
+    "description": "Key of the MCP Code Executor",
+    "password": True,
+}
 WITH_A_KEY_INSIDE = 0o600
 WITHOUT = 0o644
 
@@ -55,29 +64,78 @@ class Configuration:
     advice: str
 
     def write(self, connection: Connection) -> bool:
-        """Whether the file had to change; what else is in it stays."""
-        before = self.path.read_text() if self.path.exists() else ""
+        """Merge it into the client's file, and return whether that had to change."""
+        exists = self.path.exists()
+        before = self.path.read_text() if exists else ""
         after = merged(self.client, before, connection, self.path)
         if after == before:
             return False
-        holds_key = connection.inline_key is not None
-        write_atomically(self.path, after, WITH_A_KEY_INSIDE if holds_key else _mode_of(self.path))
+        mode = self.path.stat().st_mode & 0o777 if exists else WITHOUT
+        write_atomically(self.path, after, mode if connection.inline_key is None else WITH_A_KEY_INSIDE)
         return True
 
 
+def connect(
+    client: Annotated[Client, typer.Argument(help="The MCP client to configure.")],
+    write: Annotated[bool, typer.Option("--write", help="Merge it into the client's file.")] = False,
+    stdio: Annotated[bool, typer.Option("--stdio", help="Through scripts/mcp-wrapper.sh instead of HTTP.")] = False,
+    inline_key: Annotated[bool, typer.Option("--inline-key", help="Write the key itself into the file.")] = False,
+    directory: Annotated[Path, typer.Option(help="The project whose file is meant; not for codex.")] = Path(),
+) -> None:
+    """Show the configuration that connects an MCP client, or write it."""
+    settings = load_settings()
+    wrapper = PROJECT / "scripts" / "mcp-wrapper.sh"
+    connection = Connection(
+        url=settings.url,
+        wrapper=wrapper if wrapper.exists() else None,
+        inline_key=find_key(settings) if inline_key else None,
+        over_stdio=stdio,
+    )
+    try:
+        found = configuration(client, connection, directory.resolve(), Path.home())
+        if not write:
+            typer.echo(found.text, nl=False)
+            err.print(plain(found.advice))
+        else:
+            err.print(plain(f"{'wrote' if found.write(connection) else 'unchanged:'} {found.path}"))
+    except (CannotMerge, OSError) as error:
+        fail(str(error), EXIT_CANNOT_WRITE)
+
+
 def configuration(client: Client, connection: Connection, directory: Path, home: Path) -> Configuration:
-    path = _path(client, directory, home)
-    return Configuration(client, path, merged(client, "", connection, path), _advice(client, connection, path))
+    path = {
+        Client.CLAUDE: directory / ".mcp.json",
+        Client.CURSOR: directory / ".cursor" / "mcp.json",
+        Client.VSCODE: directory / ".vscode" / "mcp.json",
+        Client.CODEX: home / ".codex" / "config.toml",
+    }[client]
+    text = merged(client, "", connection, path)
+    advice = [f"This belongs in {path}; --write puts it there."]
+    if client is Client.CLAUDE:
+        advice.append(f"Or: claude mcp add-json {NAME} {shlex.quote(json.dumps(claude_entry(connection)))}")
+    asks_for_key = client is Client.VSCODE or (client is Client.CLAUDE and connection.wrapper is not None)
+    if not (connection.over_stdio or connection.inline_key is not None or asks_for_key):
+        advice.append(
+            f"The client reads the key from {KEY_VARIABLE}: export {KEY_VARIABLE}=$(cat KEYFILE) before it starts."
+        )
+    return Configuration(client, path, text, "\n".join(advice))
 
 
 def merged(client: Client, existing: str, connection: Connection, path: Path) -> str:
+    """Return the text of the client's file with our entry in it; everything else stays."""
+    stdio = connection.over_stdio
     match client:
         case Client.CLAUDE:
             return _merged_json(existing, path, "mcpServers", claude_entry(connection))
         case Client.CURSOR:
-            return _merged_json(existing, path, "mcpServers", _cursor_entry(connection))
+            http = {"url": connection.endpoint, "headers": _headers(connection, f"${{env:{KEY_VARIABLE}}}")}
+            return _merged_json(existing, path, "mcpServers", _stdio(connection) if stdio else http)
         case Client.VSCODE:
-            return _merged_json(existing, path, "servers", _vscode_entry(connection), _vscode_inputs(connection))
+            headers = _headers(connection, f"${{input:{INPUT_ID}}}")
+            http = {"type": "http", "url": connection.endpoint, "headers": headers}
+            entry = {"type": "stdio", **_stdio(connection)} if stdio else http
+            asks_for_key = not stdio and connection.inline_key is None
+            return _merged_json(existing, path, "servers", entry, KEY_INPUT if asks_for_key else None)
         case Client.CODEX:
             return _merged_toml(existing, path, _codex_table(connection))
         case _:
@@ -93,45 +151,23 @@ def claude_entry(connection: Connection) -> Json:
     return {**entry, "headers": _headers(connection, f"${{{KEY_VARIABLE}}}")}
 
 
-def _cursor_entry(connection: Connection) -> Json:
-    if connection.over_stdio:
-        return _stdio(connection)
-    return {"url": connection.endpoint, "headers": _headers(connection, f"${{env:{KEY_VARIABLE}}}")}
-
-
-def _vscode_entry(connection: Connection) -> Json:
-    if connection.over_stdio:
-        return {"type": "stdio", **_stdio(connection)}
-    headers = _headers(connection, f"${{input:{INPUT_ID}}}")
-    return {"type": "http", "url": connection.endpoint, "headers": headers}
-
-
-def _vscode_inputs(connection: Connection) -> list[Json]:
-    if connection.over_stdio or connection.inline_key is not None:
-        return []
-    description = "Key of the MCP Code Executor"
-    return [{"type": "promptString", "id": INPUT_ID, "description": description, "password": True}]
-
-
 def _codex_table(connection: Connection) -> str:
+    quoted = json.dumps  # a basic string of TOML has the same escapes
     lines = [f"[mcp_servers.{NAME}]"]
     if connection.over_stdio:
-        lines.append(f"command = {_toml_string(_stdio(connection)['command'])}")
+        lines.append(f"command = {quoted(_stdio(connection)['command'])}")
     else:
-        lines.append(f"url = {_toml_string(connection.endpoint)}")
-        lines.append(_codex_key(connection))
+        lines.append(f"url = {quoted(connection.endpoint)}")
+        if connection.inline_key is None:
+            lines.append(f'bearer_token_env_var = "{KEY_VARIABLE}"')
+        else:
+            lines.append(f"http_headers = {{ Authorization = {quoted(f'Bearer {connection.inline_key}')} }}")
     return "\n".join(lines) + "\n"
-
-
-def _codex_key(connection: Connection) -> str:
-    if connection.inline_key is None:
-        return f'bearer_token_env_var = "{KEY_VARIABLE}"'
-    return f"http_headers = {{ Authorization = {_toml_string(f'Bearer {connection.inline_key}')} }}"
 
 
 def _stdio(connection: Connection) -> Json:
     if connection.wrapper is None:
-        raise CannotMerge("There is no scripts/mcp-wrapper.sh beside this installation; connect over HTTP instead.")
+        raise CannotMerge("There is no scripts/mcp-wrapper.sh beside this installation. Connect over HTTP instead.")
     return {"command": str(connection.wrapper)}
 
 
@@ -139,96 +175,42 @@ def _headers(connection: Connection, reference: str) -> Json:
     return {"Authorization": f"Bearer {connection.inline_key or reference}"}
 
 
-def _merged_json(existing: str, path: Path, section: str, entry: Json, inputs: list[Json] | None = None) -> str:
-    document = _parsed_json(existing, path)
+def _merged_json(existing: str, path: Path, section: str, entry: Json, key_input: Json | None = None) -> str:
+    try:
+        document = json.loads(existing) if existing.strip() else {}
+    except ValueError as error:
+        # Comments are lost when such a file is written again, so it is left alone.
+        raise CannotMerge(f"{path} is not plain JSON ({error}). Add the entry by hand.") from error
+    if not isinstance(document, dict):
+        raise CannotMerge(f"{path} is not a JSON object. Add the entry by hand.")
     servers = document.setdefault(section, {})
     if not isinstance(servers, dict):
-        raise CannotMerge(f"{path}: {section} is not an object; correct the file, then run this again.")
+        raise CannotMerge(f"{path}: {section} must be an object. Correct the file, then run this again.")
     servers[NAME] = entry
-    if inputs:
-        asked = {item.get("id") for item in document.get("inputs", []) if isinstance(item, dict)}
-        document.setdefault("inputs", []).extend(item for item in inputs if item["id"] not in asked)
+    if key_input:
+        inputs = document.setdefault("inputs", [])
+        if key_input["id"] not in {item.get("id") for item in inputs if isinstance(item, dict)}:
+            inputs.append(key_input)
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 
-def _parsed_json(existing: str, path: Path) -> Json:
-    if not existing.strip():
-        return {}
-    try:
-        document = json.loads(existing)
-    except ValueError as error:
-        # Comments are lost when such a file is written again, so it is left alone.
-        raise CannotMerge(f"{path} is not plain JSON ({error}); add the entry by hand.") from error
-    if not isinstance(document, dict):
-        raise CannotMerge(f"{path} is not a JSON object; add the entry by hand.")
-    return document
-
-
 def _merged_toml(existing: str, path: Path, table: str) -> str:
-    before = _parsed_toml(existing, path)
-    kept = _without_table(existing).rstrip("\n")
-    after = f"{kept}\n\n{table}" if kept else table
-    wanted = {**before, "mcp_servers": {**before.get("mcp_servers", {}), **tomllib.loads(table)["mcp_servers"]}}
-    if _parsed_toml(after, path) != wanted:
-        raise CannotMerge(
-            f"{path} writes [mcp_servers] in a way that cannot be extended safely; add the entry by hand."
-        )
-    return after
-
-
-def _parsed_toml(text: str, path: Path) -> Json:
+    """Replace our table in the text, so that comments stay, and check that the result says what was meant."""
     try:
-        return tomllib.loads(text)
+        before = tomllib.loads(existing)
     except tomllib.TOMLDecodeError as error:
-        raise CannotMerge(f"{path} is not TOML ({error}); correct it, then run this again.") from error
-
-
-def _without_table(text: str) -> str:
+        raise CannotMerge(f"{path} is not TOML ({error}). Correct the file, then run this again.") from error
     ours = re.compile(rf"^\[mcp_servers\.(?:{NAME}|\"{NAME}\")(?:\.[^\]]*)?\]\s*(?:#.*)?$")
-    kept, inside = [], False
-    for line in text.splitlines(keepends=True):
+    lines, inside = [], False
+    for line in existing.splitlines(keepends=True):
         if line.lstrip().startswith("["):
             inside = ours.match(line.strip()) is not None
         if not inside:
-            kept.append(line)
-    return "".join(kept)
-
-
-def _toml_string(text: str) -> str:
-    return json.dumps(text)  # a basic string of TOML has the same escapes
-
-
-def _path(client: Client, directory: Path, home: Path) -> Path:
-    match client:
-        case Client.CLAUDE:
-            return directory / ".mcp.json"
-        case Client.CURSOR:
-            return directory / ".cursor" / "mcp.json"
-        case Client.VSCODE:
-            return directory / ".vscode" / "mcp.json"
-        case Client.CODEX:
-            return home / ".codex" / "config.toml"
-        case _:
-            assert_never(client)
-
-
-def _advice(client: Client, connection: Connection, path: Path) -> str:
-    lines = [f"This belongs into {path}; --write puts it there."]
-    if client is Client.CLAUDE:
-        entry = json.dumps(claude_entry(connection))
-        lines.append(f"Or: claude mcp add-json {NAME} {shlex.quote(entry)}")
-    if _reads_variable(client, connection):
-        lines.append(
-            f"The client reads the key from {KEY_VARIABLE}: export {KEY_VARIABLE}=$(cat KEYFILE) before it starts."
-        )
-    return "\n".join(lines)
-
-
-def _reads_variable(client: Client, connection: Connection) -> bool:
-    if connection.over_stdio or connection.inline_key is not None or client is Client.VSCODE:
-        return False
-    return client is not Client.CLAUDE or connection.wrapper is None
-
-
-def _mode_of(path: Path) -> int:
-    return path.stat().st_mode & 0o777 if path.exists() else WITHOUT
+            lines.append(line)
+    kept = "".join(lines).rstrip("\n")
+    after = f"{kept}\n\n{table}" if kept else table
+    wanted = {**before, "mcp_servers": {**before.get("mcp_servers", {}), **tomllib.loads(table)["mcp_servers"]}}
+    with suppress(tomllib.TOMLDecodeError):
+        if tomllib.loads(after) == wanted:
+            return after
+    raise CannotMerge(f"{path} writes [mcp_servers] in a way that cannot be extended safely. Add the entry by hand.")

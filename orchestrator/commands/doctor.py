@@ -19,6 +19,8 @@ from orchestrator.service.ports import Engine
 from orchestrator.settings import Settings
 
 LEAST_FREE_BYTES = 1024**3
+ENSURE_KEYS = "Run '.venv/bin/code-executor keys ensure'."
+RESTORE_PROFILE = "Restore runner-image/seccomp.json from the repository."
 
 
 def _ok(check: str, detail: str) -> Finding:
@@ -39,7 +41,7 @@ async def examine(settings: Settings) -> list[Finding]:
         *await _daemon(settings),
         _seccomp(settings),
         _roles(settings),
-        *_key_files(settings),
+        *_keys(settings),
         _disk(settings),
     ]
 
@@ -48,8 +50,7 @@ async def _engine(settings: Settings) -> Sequence[Finding]:
     try:
         engine: Engine = build_engine(settings, owner="doctor")
     except OSError as error:
-        fix = "Restore runner-image/seccomp.json."
-        return [_failed("engine", f"the seccomp profile cannot be read: {error}", fix)]
+        return [_failed("engine", f"the seccomp profile cannot be read: {error}", RESTORE_PROFILE)]
     try:
         return await engine.describe()
     finally:
@@ -57,40 +58,36 @@ async def _engine(settings: Settings) -> Sequence[Finding]:
 
 
 async def _daemon(settings: Settings) -> list[Finding]:
+    """Ask the daemon how it is; whatever else answers there is told apart from it."""
+    health: dict[str, Any] = {}
     try:
-        health = await _health(settings)
+        async with (
+            aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=3)) as session,
+            session.get(f"{settings.url}/health") as response,
+        ):
+            health = await response.json(content_type=None)
     except (TimeoutError, aiohttp.ClientConnectorError):
         return [_warning("daemon", f"nothing answers at {settings.url}", "Start it with 'make up'.")]
-    except (aiohttp.ClientError, ValueError, TypeError):
-        health = {}
-    if "upstreams" not in health:
+    except (aiohttp.ClientError, ValueError):
+        pass
+    if not isinstance(health, dict) or "upstreams" not in health:
         fix = "Stop the other program, or publish another port with CODE_EXECUTOR_PUBLISH."
         return [_failed("daemon", f"something else answers at {settings.url}", fix)]
-    servers = [_server(name, state) for name, state in health["upstreams"].items()]
-    return [_ok("daemon", f"answers at {settings.url}, {health['status']}"), *servers]
-
-
-async def _health(settings: Settings) -> dict[str, Any]:
-    async with (
-        aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=3)) as session,
-        session.get(f"{settings.url}/health") as response,
-    ):
-        health: dict[str, Any] = await response.json(content_type=None)
-        return health
-
-
-def _server(name: str, state: str) -> Finding:
-    if state == UpstreamState.CONNECTED:
-        return _ok(f"server {name}", state)
-    fix = "The daemon goes on trying; look at the server itself, or correct its entry in servers.json."
-    return _warning(f"server {name}", state, fix)
+    findings = [_ok("daemon", f"answers at {settings.url}, {health['status']}")]
+    for name, state in health["upstreams"].items():
+        if state == UpstreamState.CONNECTED:
+            findings.append(_ok(f"server {name}", state))
+        else:
+            fix = "Look at the server itself, or correct its entry in servers.json; the daemon keeps trying."
+            findings.append(_warning(f"server {name}", state, fix))
+    return findings
 
 
 def _seccomp(settings: Settings) -> Finding:
     try:
         profile = json.loads(settings.seccomp_file.read_text())
     except (OSError, ValueError) as error:
-        return _failed("seccomp profile", str(error), "Restore runner-image/seccomp.json from the repository.")
+        return _failed("seccomp profile", str(error), RESTORE_PROFILE)
     return _ok("seccomp profile", f"{settings.seccomp_file.name}, default {profile.get('defaultAction')}")
 
 
@@ -98,32 +95,32 @@ def _roles(settings: Settings) -> Finding:
     try:
         book = read_book(settings.roles_file, settings.keys_dir)
     except (RolesFileInvalid, OSError) as error:
-        return _failed("roles", str(error), "Correct the file; the daemon keeps the last valid roles until then.")
+        return _failed("roles", str(error), "Correct the file; until then the daemon keeps the last valid roles.")
     without = sorted(set(book.role_of_key) - {known.key_name for known in book.key_hashes})
     if without:
-        return _failed("roles", f"no hash for {', '.join(without)}", "Run '.venv/bin/code-executor keys ensure'.")
+        return _failed("roles", f"no hash for {', '.join(without)}", ENSURE_KEYS)
     return _ok("roles", f"{', '.join(sorted(book.roles))}; {len(book.key_hashes)} keys")
 
 
-def _key_files(settings: Settings) -> list[Finding]:
+def _keys(settings: Settings) -> list[Finding]:
     if not settings.secrets_dir.is_dir():
         return [_ok("key files", "not visible from here (the daemon sees only hashes)")]
     try:
-        return [_key_file(file) for file in keys.key_files(settings.roles_file, settings.secrets_dir)]
+        return [_key(file) for file in keys.key_files(settings.roles_file, settings.secrets_dir)]
     except RolesFileInvalid:
-        return []
+        return []  # told where the roles are looked at
 
 
-def _key_file(file: keys.KeyFile) -> Finding:
+def _key(file: keys.KeyFile) -> Finding:
     check = f"key {file.name}"
     if not file.exists:
-        return _failed(check, f"{file.path.name} is missing", "Run '.venv/bin/code-executor keys ensure'.")
+        return _failed(check, f"{file.path.name} is missing", ENSURE_KEYS)
     if file.mode & 0o137:
         return _failed(check, f"{file.path.name} has mode {file.mode:04o}", f"chmod 0640 {file.path}")
     if not os.access(file.path, os.R_OK):
         return _ok(check, f"{file.path.name}, mode {file.mode:04o} (not readable by you)")
     if not file.hash_matches:
-        return _failed(check, "its hash does not fit", "Run '.venv/bin/code-executor keys ensure'.")
+        return _failed(check, "its hash does not match", ENSURE_KEYS)
     return _ok(check, f"{file.path.name}, mode {file.mode:04o}")
 
 

@@ -1,17 +1,35 @@
-"""What ran, for people: the list of executions and one of them, as tables."""
+"""What ran, for people: the list of executions and one of them, as tables.
+
+Whatever a program printed is shown, never obeyed: a control character becomes its visible picture, in a pipe as on a
+terminal, so that what one reviews does not depend on where it goes. The exact text is in --json.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Annotated
+from urllib.parse import quote
 
+import typer
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
-Json = dict[str, Any]
+from orchestrator.commands.terminal import (
+    EXIT_BAD_USE,
+    EXIT_CANNOT_CALL,
+    AsJson,
+    Json,
+    ask_daemon,
+    err,
+    fail,
+    out,
+    plain,
+    print_json,
+)
+from orchestrator.domain.chat import printable
+from orchestrator.domain.execution import Language, Outcome
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _COLOURS = {"completed": "green", "failed": "yellow", "cancelled": "dim"}
@@ -21,80 +39,124 @@ class NotATime(ValueError):
     """The message says what a time must look like."""
 
 
+def executions(
+    outcome: Annotated[Outcome | None, typer.Option(help="Only those that ended so.")] = None,
+    caller: Annotated[str | None, typer.Option(help="Only those of the key with this name.")] = None,
+    language: Annotated[Language | None, typer.Option(help="Only programs in this language.")] = None,
+    tool: Annotated[str | None, typer.Option(help="Only those that called it: SERVER/TOOL, or a SERVER.")] = None,
+    since: Annotated[str | None, typer.Option(help="At or after: 15m, 2h or 7d ago, or a time.")] = None,
+    until: Annotated[str | None, typer.Option(help="Before: 15m, 2h or 7d ago, or a time.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=500, help="How many.")] = 20,
+    as_json: AsJson = False,
+) -> None:
+    """List what ran, newest first: your own, or everybody's if your role sees all."""
+    try:
+        times = {name: moment(text) for name, text in (("since", since), ("until", until)) if text}
+    except NotATime as error:
+        fail(str(error), EXIT_BAD_USE)
+    chosen = {"outcome": outcome, "caller": caller, "language": language, "tool": tool, **times, "limit": limit}
+    found = ask_daemon("/executions", [(name, str(value)) for name, value in chosen.items() if value is not None])
+    if as_json:
+        print_json(found)
+    elif found["executions"]:
+        print_list(out, found["executions"])
+    else:
+        err.print("Nothing fits.")
+
+
+def show(
+    execution_id: Annotated[str | None, typer.Argument(metavar="ID", help="Else the newest that you see.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show one execution: how it ended, its tool calls and what it printed."""
+    if execution_id is None:
+        newest = ask_daemon("/executions", [("limit", "1"), ("kind", "program")])["executions"]
+        if not newest:
+            fail("Nothing has run yet.", EXIT_CANNOT_CALL)
+        execution_id = str(newest[0]["executionId"])
+    found = ask_daemon(f"/executions/{quote(execution_id, safe='')}")
+    if as_json:
+        print_json(found)
+    else:
+        print_one(out, found)
+
+
 def moment(text: str) -> str:
     """Turn `90s`, `15m`, `2h` or `7d` ago, or an ISO 8601 time, into the form that the API takes."""
-    if found := re.fullmatch(r"(\d{1,6})([smhd])", text):
-        return (datetime.now(UTC) - timedelta(**{_UNITS[found[2]]: int(found[1])})).isoformat()
     try:
+        if found := re.fullmatch(r"([0-9]{1,6})([smhd])", text):
+            return (datetime.now(UTC) - timedelta(**{_UNITS[found[2]]: int(found[1])})).isoformat()
         return datetime.fromisoformat(text).astimezone(UTC).isoformat()  # without an offset it is local time
     except (ValueError, OverflowError):
         raise NotATime(f"{text!r} must be an age like 15m, 2h or 7d, or a time like 2026-11-16T09:30.") from None
 
 
-def print_list(out: Console, executions: list[Json]) -> None:
+def print_list(console: Console, executions: list[Json]) -> None:
     table = Table("Accepted", "Execution", "Outcome", "Language", "Time", "Output", "Caller", box=None, pad_edge=False)
     for execution in executions:
         took = execution["executionTime"]
         table.add_row(
             _local(execution["acceptedAt"]),
-            execution["executionId"],
+            plain(execution["executionId"]),
             _outcome(execution),
-            execution["language"] or ("tool call" if execution["kind"] == "call" else ""),
+            plain(execution["language"] or ("tool call" if execution["kind"] == "call" else "")),
             f"{took} ms" if took is not None else "",
             f"{execution['outputBytes']} B",
-            escape(execution["caller"]),
+            plain(execution["caller"]),
         )
-    out.print(table)
+    console.print(table)
 
 
-def print_one(out: Console, execution: Json) -> None:
+def print_one(console: Console, execution: Json) -> None:
     """Print what is known of an execution, then its tool calls and what it printed."""
-    facts = Table(box=None, show_header=False, pad_edge=False)
-    for name, value in _facts(execution):
-        facts.add_row(f"[dim]{name}[/]", value)
-    out.print(facts)
-    if calls := execution["toolCalls"]:
-        table = Table("Tool call", "Outcome", "Began", "Took", "Sent", "Got", "Detail", box=None, pad_edge=False)
-        for call in calls:
-            table.add_row(
-                escape(f"{call['server']}/{call['tool']}"),
-                call["outcome"],
-                f"{call['startedMs']:.0f} ms",
-                f"{call['durationMs']:.0f} ms",
-                f"{call['requestBytes']} B",
-                f"{call['resultBytes']} B",
-                escape(call["detail"] or ""),
-            )
-        out.print()
-        out.print(table)
-    for name, shown in (("stdout", execution["output"]), ("stderr", execution["stderr"])):
-        if shown:
-            out.print(f"\n[dim]{name}[/]")
-            out.print(escape(shown.removesuffix("\n")), highlight=False)
+    facts = Table("", "", box=None, show_header=False, pad_edge=False)
 
+    def tell(name: str, value: str | Text) -> None:
+        facts.add_row(Text(name, "dim"), value if isinstance(value, Text) else plain(value))
 
-def _facts(execution: Json) -> Iterator[tuple[str, str]]:
-    yield "execution", execution["executionId"]
-    yield "outcome", _outcome(execution)
+    tell("execution", execution["executionId"])
+    tell("outcome", _outcome(execution))
     if execution["exitCode"] is not None:
-        yield "exit code", str(execution["exitCode"])
-    if execution["error"]:
-        yield "error", escape(f"{execution['error']['detail']} ({execution['error']['code']})")
-    yield "caller", escape(f"{execution['caller']} ({execution['role']})")
+        tell("exit code", str(execution["exitCode"]))
+    if error := execution["error"]:
+        tell("error", f"{error['detail']} ({error['code']})")
+    tell("caller", f"{execution['caller']} ({execution['role']})")
     if execution["language"]:
-        yield "program", f"{execution['language']}, {execution['codeBytes']} bytes"
-    yield "accepted", _local(execution["acceptedAt"])
+        tell("program", f"{execution['language']}, {execution['codeBytes']} bytes")
+    tell("accepted", _local(execution["acceptedAt"]))
     if execution["executionTime"] is not None:
         metrics = execution["metrics"]
         phases = f"queue {metrics['queueMs']:.0f}, start {metrics['startMs']:.0f}, run {metrics['runMs']:.0f}"
-        yield "time", f"{execution['executionTime']} ms ({phases}; {metrics['cpuMs']:.0f} ms of CPU)"
+        tell("time", f"{execution['executionTime']} ms ({phases}; {metrics['cpuMs']:.0f} ms of CPU)")
+    console.print(facts)
+    if execution["toolCalls"]:
+        console.print()
+        console.print(_calls(execution["toolCalls"]))
+    for name, printed in (("stdout", execution["output"]), ("stderr", execution["stderr"])):
+        if printed:
+            console.print(Text(f"\n{name}", "dim"))
+            console.out(printable(printed.removesuffix("\n")), highlight=False)
 
 
-def _outcome(execution: Json) -> str:
-    word = execution["outcome"] or execution["state"]
-    if execution["state"] == "interrupted":
-        word = "interrupted"
-    return f"[{_COLOURS.get(word, 'red')}]{word}[/]"
+def _calls(calls: list[Json]) -> Table:
+    table = Table("Tool call", "Outcome", "Began", "Took", "Sent", "Got", "Detail", box=None, pad_edge=False)
+    for call in calls:
+        table.add_row(
+            plain(f"{call['server']}/{call['tool']}"),
+            plain(call["outcome"]),
+            f"{call['startedMs']:.0f} ms",
+            f"{call['durationMs']:.0f} ms",
+            f"{call['requestBytes']} B",
+            f"{call['resultBytes']} B",
+            plain(call["detail"] or ""),
+        )
+    return table
+
+
+def _outcome(execution: Json) -> Text:
+    # An interrupted execution has an outcome as well, but what befell the daemon explains more.
+    word = execution["state"] if execution["state"] == "interrupted" else execution["outcome"] or execution["state"]
+    return plain(word, _COLOURS.get(word, "red"))
 
 
 def _local(iso: str) -> str:

@@ -20,7 +20,7 @@ GROUP_OF_ROLE = {"admin": "administrators", "developer": "developers"}
 
 
 class UnknownRole(Exception):
-    pass
+    """The message says which roles there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,8 @@ class KeyFile:
 
     def make(self) -> None:
         write_atomically(self.path, secrets.token_hex(KEY_BYTES) + "\n", KEY_MODE)
-        _give_to_group(self.path, GROUP_OF_ROLE.get(self.role))
+        with suppress(KeyError, PermissionError):  # no such group, or not root: the owner still reads it
+            os.chown(self.path, -1, grp.getgrnam(GROUP_OF_ROLE[self.role]).gr_gid)
         self.write_hash()
 
     def write_hash(self) -> None:
@@ -65,7 +66,7 @@ def key_files(roles_file: Path, secrets_dir: Path) -> list[KeyFile]:
 
 
 def ensure(files: list[KeyFile]) -> list[KeyFile]:
-    """Makes what is missing and mends hashes that do not fit; a key that exists is never replaced."""
+    """Make what is missing and mend hashes that do not match; a key that exists is never replaced."""
     made = [file for file in files if not file.exists]
     for file in made:
         file.make()
@@ -79,13 +80,14 @@ def rotate(files: list[KeyFile], role: str) -> list[KeyFile]:
     chosen = [file for file in files if file.role == role]
     if not chosen:
         known = ", ".join(sorted({file.role for file in files}))
-        raise UnknownRole(f"No role '{role}' has keys in the role file; there is {known}.")
+        raise UnknownRole(f"No role '{role}' has keys in the role file. Name one of {known}.")
     for file in chosen:
         file.make()
     return chosen
 
 
 def write_atomically(path: Path, text: str, mode: int) -> None:
+    """Replace a file in one step, with the mode from the start: nobody reads half of it, or too early."""
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
     descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
@@ -95,9 +97,3 @@ def write_atomically(path: Path, text: str, mode: int) -> None:
         file.flush()
         os.fsync(descriptor)
     fresh.replace(path)
-
-
-def _give_to_group(path: Path, group: str | None) -> None:
-    with suppress(KeyError, PermissionError):  # no such group, or not root: the owner still reads it
-        if group is not None:
-            os.chown(path, -1, grp.getgrnam(group).gr_gid)

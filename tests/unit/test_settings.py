@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from orchestrator.commands import cli
+from orchestrator.commands import cli, terminal
 from orchestrator.settings import PREFIX, Settings
 
 
@@ -18,7 +18,7 @@ def no_settings_of_the_developer(monkeypatch):
 @pytest.fixture
 def env_file(tmp_path, monkeypatch) -> Path:
     file = tmp_path / ".env"
-    monkeypatch.setattr(cli._settings, "__defaults__", (file,))
+    monkeypatch.setattr(terminal.load_settings, "__defaults__", (file,))
     return file
 
 
@@ -59,10 +59,10 @@ def test_a_command_sees_what_make_sees_the_environment_and_then_the_file(env_fil
 def test_without_the_file_or_with_one_for_other_eyes_the_environment_is_enough(env_file, monkeypatch):
     assert shown()["publish"] == "127.0.0.1:9091"
     env_file.write_text(f"{PREFIX}PUBLISH=9191\n")
-    monkeypatch.setattr(cli.os, "access", lambda *_: False)  # the tests may run as root, who reads everything
+    monkeypatch.setattr(terminal.os, "access", lambda *_: False)  # the tests may run as root, who reads everything
     assert shown()["publish"] == "127.0.0.1:9091"
 
 
 def test_the_daemon_itself_reads_no_file(env_file):
     env_file.write_text(f"{PREFIX}PUBLISH=9191\n")
-    assert cli._settings(env_file=None).publish == "127.0.0.1:9091"
+    assert terminal.load_settings(env_file=None).publish == "127.0.0.1:9091"

@@ -6,7 +6,9 @@ import re
 
 from typer.main import get_command
 
-from orchestrator.commands.cli import EXIT_CANNOT_CALL, EXIT_OF_OUTCOME, app
+from orchestrator.commands.cli import app
+from orchestrator.commands.run import EXIT_OF_OUTCOME
+from orchestrator.commands.terminal import EXIT_CANNOT_CALL
 from tests.unit.docs.pages import page, rows
 
 COMMAND_LINE = page("docs/command-line.md")

@@ -1,0 +1,53 @@
+"""Who may use what: the rules of the role file, and the callers' keys."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from orchestrator.adapters.access_files import RolesFileInvalid, read_book
+from orchestrator.commands import keys
+from orchestrator.commands.terminal import (
+    EXIT_BAD_CONFIGURATION,
+    EXIT_BAD_USE,
+    err,
+    fail,
+    find_key_files,
+    load_settings,
+    out,
+    plain,
+)
+
+
+def why(role: str, tool: Annotated[str, typer.Argument(help="SERVER/TOOL")]) -> None:
+    """Say which rule of the role file allows or denies a tool to a role."""
+    settings = load_settings()
+    try:
+        book = read_book(settings.roles_file, settings.keys_dir)
+    except RolesFileInvalid as error:
+        fail(str(error), EXIT_BAD_CONFIGURATION)
+    server, slash, name = tool.partition("/")
+    if role not in book.roles:
+        fail(f"ROLE must be one of {', '.join(sorted(book.roles))}.", EXIT_BAD_USE)
+    if not slash:
+        fail(f"TOOL must be SERVER/TOOL, not {tool!r}.", EXIT_BAD_USE)
+    decision = book.roles[role].decide(server, name)
+    out.print(plain(f"{'allowed' if decision.allowed else 'denied'}: {decision.rule}"))
+    raise typer.Exit(0 if decision.allowed else 1)
+
+
+def ensure() -> None:
+    """Make the key files that are missing and mend hashes that do not match."""
+    for made in keys.ensure(find_key_files(load_settings())):
+        err.print(plain(f"made {made.path.name} for role {made.role}"))
+
+
+def rotate(role: Annotated[str, typer.Argument(help="The role whose keys are replaced.")]) -> None:
+    """Replace a role's keys; the daemon takes the new ones within a second and refuses the old."""
+    try:
+        rotated = keys.rotate(find_key_files(load_settings()), role)
+    except keys.UnknownRole as error:
+        fail(str(error), EXIT_BAD_USE)
+    for file in rotated:
+        out.print(plain(f"rotated {file.path}"))

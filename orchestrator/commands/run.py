@@ -1,0 +1,94 @@
+"""Runs one program on the daemon, as if it ran here: its output is ours, and so is its exit code."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from orchestrator.commands.client import ApiClient, CallFailed
+from orchestrator.commands.terminal import (
+    EXIT_BAD_USE,
+    EXIT_CANNOT_CALL,
+    AsJson,
+    Json,
+    err,
+    fail,
+    find_key,
+    load_settings,
+    plain,
+    print_json,
+)
+from orchestrator.domain.execution import Language, Outcome
+
+# An outcome without an exit code of the program gets the one that shells use for the like.
+EXIT_OF_OUTCOME = {
+    Outcome.TIMED_OUT: 124,
+    Outcome.OUT_OF_MEMORY: 137,
+    Outcome.OUTPUT_LIMIT: 141,
+    Outcome.CANCELLED: 130,
+    Outcome.SANDBOX_ERROR: 70,
+}
+LANGUAGE_OF_SUFFIX = {suffix: language for language in Language for suffix in language.suffixes}
+STDIN = "-"
+
+
+def run(
+    file: Annotated[str, typer.Argument(help="The program's file, or - for standard input.")],
+    language: Annotated[Language | None, typer.Option(help="Else by the file's ending; - is TypeScript.")] = None,
+    timeout: Annotated[float | None, typer.Option(help="Seconds for the program, at most 300.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run a program; its output is streamed and its exit code is this command's."""
+    settings = load_settings()
+    try:
+        code = sys.stdin.read() if file == STDIN else Path(file).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        fail(f"{file} cannot be read: {error}.", EXIT_BAD_USE)
+    chosen = language or LANGUAGE_OF_SUFFIX.get(Path(file).suffix, Language.TYPESCRIPT)
+    client = ApiClient(settings.url, find_key(settings))
+    try:
+        result = asyncio.run(_follow(client, code, chosen, timeout, quiet=as_json))
+    except CallFailed as error:
+        fail(str(error), EXIT_CANNOT_CALL)
+    except KeyboardInterrupt:
+        raise typer.Exit(EXIT_OF_OUTCOME[Outcome.CANCELLED]) from None
+    outcome = Outcome(result["outcome"])
+    if as_json:
+        print_json(result)
+    elif outcome not in (Outcome.COMPLETED, Outcome.FAILED):
+        err.print(plain(f"code-executor: {_explanation(outcome, result)}"))
+    raise typer.Exit(EXIT_OF_OUTCOME[outcome] if outcome in EXIT_OF_OUTCOME else int(result["exitCode"]))
+
+
+async def _follow(client: ApiClient, code: str, language: Language, seconds: float | None, *, quiet: bool) -> Json:
+    """Pass on what the program prints, byte for byte, and return its result."""
+    streams = {"stdout": sys.stdout, "stderr": sys.stderr}
+    result: Json = {}
+    async for event in client.execute(code, language.value, seconds):
+        if event.name == "result":
+            result = event.fields
+        elif event.name in streams and not quiet:
+            streams[event.name].write(event.fields["text"])
+            streams[event.name].flush()
+    if not result:
+        raise CallFailed("The daemon went away before the program ended. Run the program again.")
+    return result
+
+
+def _explanation(outcome: Outcome, result: Json) -> str:
+    limits = result["limits"]
+    match outcome:
+        case Outcome.TIMED_OUT:
+            return f"timed out after {limits['timeoutSeconds']:g} s"
+        case Outcome.OUT_OF_MEMORY:
+            return f"out of memory: the limit is {limits['memoryBytes'] // 1024**2} MiB"
+        case Outcome.OUTPUT_LIMIT:
+            return f"output limit: at most {limits['maxOutputBytes']} bytes a stream"
+        case Outcome.SANDBOX_ERROR:
+            return f"the sandbox failed, not the program: {result['error']['detail']} ({result['error']['code']})"
+        case _:
+            return outcome.value
