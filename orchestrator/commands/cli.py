@@ -28,6 +28,7 @@ from orchestrator.commands.terminal import (
     out,
     plain,
     print_json,
+    print_table,
 )
 from orchestrator.commands.tools import tools
 from orchestrator.settings import PREFIX, Settings
@@ -115,7 +116,7 @@ def config(as_json: AsJson = False) -> None:
     for name, value in values.items():
         origin = "environment or .env" if name in settings.model_fields_set else "default"
         table.add_row(f"{PREFIX}{name.upper()}", plain(str(value)), origin)
-    out.print(table)
+    print_table(out, table)
 
 
 for command in (serve, mcp, connect, run, tools, executions, show, why, doctor, config):

@@ -27,6 +27,7 @@ from orchestrator.commands.terminal import (
     out,
     plain,
     print_json,
+    print_table,
 )
 from orchestrator.domain.chat import printable
 from orchestrator.domain.execution import Language, Outcome
@@ -104,7 +105,7 @@ def print_list(console: Console, executions: list[Json]) -> None:
             f"{execution['outputBytes']} B",
             plain(execution["caller"]),
         )
-    console.print(table)
+    print_table(console, table)
 
 
 def print_one(console: Console, execution: Json) -> None:
@@ -128,14 +129,14 @@ def print_one(console: Console, execution: Json) -> None:
         metrics = execution["metrics"]
         phases = f"queue {metrics['queueMs']:.0f}, start {metrics['startMs']:.0f}, run {metrics['runMs']:.0f}"
         tell("time", f"{execution['executionTime']} ms ({phases}; {metrics['cpuMs']:.0f} ms of CPU)")
-    console.print(facts)
+    print_table(console, facts)
     if execution["toolCalls"]:
         console.print()
-        console.print(_calls(execution["toolCalls"]))
+        print_table(console, _calls(execution["toolCalls"]))
     for name, printed in (("stdout", execution["output"]), ("stderr", execution["stderr"])):
         if printed:
             console.print(Text(f"\n{name}", "dim"))
-            console.out(printable(printed.removesuffix("\n")), highlight=False)
+            console.file.write(printable(printed).removesuffix("\n") + "\n")  # rich would turn tabs into spaces
 
 
 def _calls(calls: list[Json]) -> Table:

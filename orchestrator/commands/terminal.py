@@ -11,6 +11,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from pydantic import ValidationError
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 from orchestrator.adapters.access_files import RolesFileInvalid
@@ -26,6 +27,7 @@ EXIT_CANNOT_CALL = 69
 EXIT_CANNOT_START = 71
 EXIT_CANNOT_WRITE = 73
 EXIT_BAD_CONFIGURATION = 78
+_WIDER_THAN_ANY_ROW = 100_000
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -43,8 +45,15 @@ def print_json(document: Any) -> None:
     out.print_json(data=document, ensure_ascii=True)
 
 
+def print_table(console: Console, table: Table) -> None:
+    """Print each row whole and on one line, however narrow the terminal is: half an id is of no use."""
+    table.width = console.measure(table, options=console.options.update_width(_WIDER_THAN_ANY_ROW)).maximum
+    console.print(table)
+
+
 def fail(message: str, exit_code: int) -> NoReturn:
-    err.print(plain(f"code-executor: {message}"))
+    """End the command with one line that says why."""
+    err.print(plain(f"code-executor: {' '.join(message.splitlines())}"))
     raise typer.Exit(exit_code)
 
 
