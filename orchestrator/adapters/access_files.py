@@ -13,17 +13,17 @@ from orchestrator.domain.access import AccessBook, KeyHash, Role
 
 log = structlog.get_logger()
 
+Fingerprint = tuple[tuple[str, int, int, int], ...]  # name, inode, time of change and size of each file
+
 HASH_SUFFIX = ".sha256"
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+ToolPattern = Annotated[str, StringConstraints(pattern=r"^[^/\s]+/[^/\s]+$")]
+Room = Annotated[str, StringConstraints(pattern=r"^(\*|[!#][^\s\x00-\x1f]{1,254})$")]
 ServerName = Annotated[str, StringConstraints(pattern=r"^(\*|[A-Za-z0-9][A-Za-z0-9._-]{0,63})$")]
 
 
 class RolesFileInvalid(Exception):
     """The message names the file, the line where it can be told, and what is wrong."""
-
-
-ToolPattern = Annotated[str, StringConstraints(pattern=r"^[^/\s]+/[^/\s]+$")]
-Room = Annotated[str, StringConstraints(pattern=r"^(\*|[!#][^\s\x00-\x1f]{1,254})$")]
 
 
 class ToolRules(BaseModel):
@@ -57,9 +57,6 @@ class RolesDocument(BaseModel):
     roles: dict[Name, RoleEntry] = Field(min_length=1)
 
 
-Fingerprint = tuple[tuple[str, int, int, int], ...]
-
-
 class AccessFiles:
     """Keeps the last valid book when a file becomes invalid."""
 
@@ -71,42 +68,67 @@ class AccessFiles:
         self.book = read_book(roles_file, keys_dir)
 
     def refresh(self) -> None:
+        """Read the files again if they changed; an invalid file changes nothing."""
         fingerprint = self._fingerprint()
         if fingerprint == self._seen:
             return
         try:
             self.book = read_book(self._roles_file, self._keys_dir)
         except (RolesFileInvalid, OSError, ValueError) as error:
-            self._complain(fingerprint, str(error))
+            # Said once for each state of the files; they are read again all the same, as a disk may have failed.
+            if self._complained != (fingerprint, str(error)):
+                log.error("access.kept_old", error=str(error))
+            self._complained = fingerprint, str(error)
         else:
             self._seen = fingerprint
             log.info("access.reloaded", roles=sorted(self.book.roles), keys=len(self.book.key_hashes))
 
-    def _complain(self, fingerprint: Fingerprint, error: str) -> None:
-        """Once for each state of the files. They are read again all the same: it may be that they could not be."""
-        if self._complained != (fingerprint, error):
-            log.error("access.kept_old", error=error)
-        self._complained = fingerprint, error
-
     def _fingerprint(self) -> Fingerprint:
-        files = [self._roles_file, *_hash_files(self._keys_dir)]
-        return tuple(_identity(file) for file in files)
+        found: list[tuple[str, int, int, int]] = []
+        for file in (self._roles_file, *_hash_files(self._keys_dir)):
+            try:
+                status = file.stat()
+            except OSError:
+                found.append((file.name, 0, 0, 0))
+            else:
+                found.append((file.name, status.st_ino, status.st_mtime_ns, status.st_size))
+        return tuple(found)
 
 
 def read_book(roles_file: Path, keys_dir: Path) -> AccessBook:
-    document = read_roles(roles_file)
-    return AccessBook(
-        roles={name: _role(name, entry) for name, entry in document.roles.items()},
-        role_of_key=_roles_by_key(roles_file, document),
-        key_hashes=tuple(_read_hashes(keys_dir)),
-    )
+    roles: dict[str, Role] = {}
+    owners: dict[str, str] = {}
+    for name, entry in read_roles(roles_file).roles.items():
+        roles[name] = Role(
+            name,
+            frozenset(entry.servers),
+            allowed_tools=tuple(entry.tools.allow),
+            denied_tools=tuple(entry.tools.deny),
+            sees_all_executions=entry.sees_all_executions,
+            max_timeout_seconds=entry.limits.timeout_seconds,
+            max_tool_calls=entry.limits.max_tool_calls,
+            chat_rooms=frozenset(entry.chat_rooms),
+        )
+        for key in entry.keys:
+            if key in owners:
+                where = f"{roles_file}, line {_line_of(roles_file, key)}"
+                raise RolesFileInvalid(f"{where}: key {key} belongs to {owners[key]} and to {name}.")
+            owners[key] = name
+    hashes = []
+    for file in _hash_files(keys_dir):
+        digest = file.read_text().strip()
+        if len(digest) == 64 and set(digest) <= set("0123456789abcdef"):
+            hashes.append(KeyHash(file.name.removesuffix(HASH_SUFFIX), digest))
+        else:
+            log.error("access.hash_ignored", file=file.name, reason="not 64 hexadecimal digits")
+    return AccessBook(roles, owners, tuple(hashes))
 
 
 def read_roles(roles_file: Path) -> RolesDocument:
     try:
         return RolesDocument.model_validate(json.loads(roles_file.read_text()))
     except OSError as error:
-        raise RolesFileInvalid(f"{roles_file}: cannot be read ({error.strerror}).") from error
+        raise RolesFileInvalid(f"{roles_file} cannot be read ({error.strerror}).") from error
     except json.JSONDecodeError as error:
         raise RolesFileInvalid(f"{roles_file}, line {error.lineno}: {error.msg}.") from error
     except ValidationError as error:
@@ -116,51 +138,8 @@ def read_roles(roles_file: Path) -> RolesDocument:
         raise RolesFileInvalid(f"{roles_file}, line {line}: {path}: {first['msg']}.") from error
 
 
-def _role(name: str, entry: RoleEntry) -> Role:
-    return Role(
-        name,
-        frozenset(entry.servers),
-        allowed_tools=tuple(entry.tools.allow),
-        denied_tools=tuple(entry.tools.deny),
-        sees_all_executions=entry.sees_all_executions,
-        max_timeout_seconds=entry.limits.timeout_seconds,
-        max_tool_calls=entry.limits.max_tool_calls,
-        chat_rooms=frozenset(entry.chat_rooms),
-    )
-
-
-def _roles_by_key(roles_file: Path, document: RolesDocument) -> dict[str, str]:
-    owners: dict[str, str] = {}
-    for role, entry in document.roles.items():
-        for key in entry.keys:
-            if key in owners:
-                line = _line_of(roles_file, key)
-                raise RolesFileInvalid(f"{roles_file}, line {line}: key {key} belongs to {owners[key]} and to {role}.")
-            owners[key] = role
-    return owners
-
-
-def _read_hashes(keys_dir: Path) -> list[KeyHash]:
-    hashes = []
-    for file in _hash_files(keys_dir):
-        digest = file.read_text().strip()
-        if len(digest) == 64 and set(digest) <= set("0123456789abcdef"):
-            hashes.append(KeyHash(file.name.removesuffix(HASH_SUFFIX), digest))
-        else:
-            log.error("access.hash_ignored", file=file.name, reason="not 64 hexadecimal digits")
-    return hashes
-
-
 def _hash_files(keys_dir: Path) -> list[Path]:
     return sorted(keys_dir.glob(f"*{HASH_SUFFIX}"))
-
-
-def _identity(file: Path) -> tuple[str, int, int, int]:
-    try:
-        status = file.stat()
-    except OSError:
-        return (file.name, 0, 0, 0)
-    return (file.name, status.st_ino, status.st_mtime_ns, status.st_size)
 
 
 def _line_of(file: Path, word: str) -> int:

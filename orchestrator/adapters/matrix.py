@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from math import ceil
 from typing import Any
@@ -118,8 +119,10 @@ class MatrixHomeserver:
         query = {"filter": _sync_filter(room_id, limit), "timeout": "0", "set_presence": "offline"}
         reply = await self._ask(room_id, "GET", "/sync", query | ({"since": since} if since else {}))
         room = reply.get("rooms", {}).get("join", {}).get(room_id)
-        if room is None:
-            await self._require_membership(room_id)
+        if room is None:  # a room without news and a room that we are not in look the same in a sync
+            joined = await self._ask(room_id, "GET", "/joined_rooms")
+            if room_id not in joined.get("joined_rooms", ()):
+                raise RoomNotFound(f"The chat account is not a member of room {room_id}.")
         timeline = (room or {}).get("timeline", {})
         found = _messages(reversed(timeline.get("events", ())))
         cursor = timeline.get("prev_batch") if timeline.get("limited") else None
@@ -132,7 +135,8 @@ class MatrixHomeserver:
     async def members(self, room_id: str) -> tuple[Member, ...]:
         reply = await self._ask(room_id, "GET", f"/rooms/{_quoted(room_id)}/joined_members")
         joined: Mapping[str, Json] = reply.get("joined", {})
-        return tuple(_member(user_id, joined[user_id]) for user_id in sorted(joined))
+        names = {user_id: printable(str(profile.get("display_name") or user_id)) for user_id, profile in joined.items()}
+        return tuple(Member(user_id, names[user_id][:MAX_NAME_CHARACTERS]) for user_id in sorted(names))
 
     async def _page(
         self,
@@ -144,35 +148,24 @@ class MatrixHomeserver:
         *,
         since: str | None,
     ) -> MessagePage:
-        """Homeservers may return less than was asked for although there is more, so ask until the page is full."""
+        """Ask until the page is full: homeservers may return less than was asked for although there is more."""
         found = list(newest_first)
+        query = {"dir": "b", "filter": _compact(MESSAGES_ONLY), **({"to": until} if until else {})}
         for _ in range(MAX_REQUESTS_PER_PAGE):
             if cursor is None or len(found) >= limit:
                 break
-            chunk, cursor = await self._chunk(room_id, cursor, until, limit - len(found))
-            found += chunk
+            query |= {"from": cursor, "limit": str(limit - len(found))}
+            reply = await self._ask(room_id, "GET", f"/rooms/{_quoted(room_id)}/messages", query)
+            found += _messages(reply.get("chunk", ()))
+            cursor = reply.get("end")
         # The lower bound travels along, so that paging back ends where the reader already was.
         before = f"{quote(cursor, safe='')}|{quote(until or '', safe='')}" if cursor is not None else None
         return MessagePage(room_id, tuple(reversed(found)), before, since)
 
-    async def _chunk(
-        self, room_id: str, cursor: str, until: str | None, limit: int
-    ) -> tuple[Sequence[Message], str | None]:
-        query = {"dir": "b", "from": cursor, "limit": str(limit), "filter": _compact(MESSAGES_ONLY)}
-        path = f"/rooms/{_quoted(room_id)}/messages"
-        reply = await self._ask(room_id, "GET", path, query | ({"to": until} if until else {}))
-        return _messages(reply.get("chunk", ())), reply.get("end")
-
-    async def _require_membership(self, room_id: str) -> None:
-        """A room without news and a room that we are not in look the same in a sync."""
-        reply = await self._ask(room_id, "GET", "/joined_rooms")
-        if room_id not in reply.get("joined_rooms", ()):
-            raise RoomNotFound(f"The chat account is not a member of room {room_id}.")
-
     async def _ask(
         self, about: str, method: str, path: str, query: Mapping[str, str] | None = None, body: Json | None = None
     ) -> Json:
-        """For what may be asked twice without harm; `about` is the room that it is about."""
+        """Ask for what may be asked twice without harm; `about` is the room that it is about."""
         try:
             return await self._attempts()(self._exchange, method, path, query or {}, body)
         except ChatUnconfirmed as error:
@@ -201,7 +194,12 @@ class MatrixHomeserver:
         try:
             # Our token goes to the configured homeserver and nowhere else: redirects are not followed.
             async with self._session().request(method, url, json=body, allow_redirects=False) as response:
-                return _accepted(response, await _read(response))
+                received = bytearray()
+                async for piece in response.content.iter_any():
+                    received += piece
+                    if len(received) > MAX_REPLY_BYTES:
+                        raise ChatRefused(f"The homeserver's answer is larger than {MAX_REPLY_BYTES} bytes.")
+                return _accepted(response, bytes(received))
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise _lost(error) from None
 
@@ -218,9 +216,9 @@ class MatrixHomeserver:
 
 
 async def _once(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
-    """aiohttp repeats a PUT by itself when the connection breaks, and we would not know that the first may have worked.
+    """Keep aiohttp from repeating a PUT when the connection breaks: we must know that the first may have worked.
 
-    It does so for its own exceptions only.
+    It repeats only after exceptions of its own.
     """
     try:
         return await handler(request)
@@ -234,42 +232,32 @@ def _lost(error: Exception) -> ChatUnavailable | ChatUnconfirmed:
     return ChatUnconfirmed(f"The homeserver did not answer completely: {_cause(error)}.")
 
 
-async def _read(response: aiohttp.ClientResponse) -> Any:
-    body = bytearray()
-    async for piece in response.content.iter_any():
-        body += piece
-        if len(body) > MAX_REPLY_BYTES:
-            raise ChatRefused(f"The homeserver's answer is larger than {MAX_REPLY_BYTES} bytes.")
+def _accepted(response: aiohttp.ClientResponse, body: bytes) -> Json:
+    """Return the reply if it is one; raise Refusal for a no in Matrix's words, and else what happened."""
     try:
-        return json.loads(body)
+        reply = json.loads(body)
     except (ValueError, RecursionError):
-        return None
-
-
-def _accepted(response: aiohttp.ClientResponse, reply: Any) -> Json:
+        reply = None
     known: Json = reply if isinstance(reply, dict) else {}
     if response.status == 200 and isinstance(reply, dict):
         return known
     if response.status == 429 or known.get("errcode") == "M_LIMIT_EXCEEDED":
-        raise _rate_limited(response, known)
+        header, milliseconds = response.headers.get("Retry-After", ""), known.get("retry_after_ms")
+        seconds = 1
+        with suppress(ValueError, OverflowError):  # Infinity, NaN, or more digits than a number may have
+            if header.isdecimal():
+                seconds = max(1, int(header))
+            elif isinstance(milliseconds, int | float):
+                seconds = max(1, ceil(milliseconds / 1000))
+        raise ChatRateLimited(f"The homeserver limits us. Wait {seconds} s.", retry_after_seconds=seconds)
     if response.status >= 500:
         raise ChatUnconfirmed(f"The homeserver answers HTTP {response.status}.")
     if not known:
         raise ChatRefused(
-            f"What is at the homeserver's address does not speak Matrix (HTTP {response.status}); "
-            "check CODE_EXECUTOR_MATRIX_HOMESERVER."
+            f"What answers at the homeserver's address does not speak Matrix (HTTP {response.status}). "
+            "Check CODE_EXECUTOR_MATRIX_HOMESERVER."
         )
     raise Refusal(response.status, known)
-
-
-def _rate_limited(response: aiohttp.ClientResponse, reply: Json) -> ChatRateLimited:
-    header, milliseconds = response.headers.get("Retry-After", ""), reply.get("retry_after_ms")
-    if header.isdecimal():
-        seconds = int(header)
-    else:
-        seconds = ceil(milliseconds / 1000) if isinstance(milliseconds, int | float) else 1
-    seconds = max(1, seconds)
-    return ChatRateLimited(f"The homeserver limits us; wait {seconds} s.", retry_after_seconds=seconds)
 
 
 def _explained(failure: OrchestratorError | Refusal, room: str) -> OrchestratorError:
@@ -277,46 +265,38 @@ def _explained(failure: OrchestratorError | Refusal, room: str) -> OrchestratorE
         return failure
     match failure.code:
         case "M_UNKNOWN_TOKEN" | "M_MISSING_TOKEN" | "M_USER_DEACTIVATED":
-            return ChatRefused("The homeserver does not accept our token; set a valid CODE_EXECUTOR_MATRIX_TOKEN.")
+            return ChatRefused("The homeserver rejects our token. Set a valid CODE_EXECUTOR_MATRIX_TOKEN.")
         case "M_NOT_FOUND":
             return RoomNotFound(f"The homeserver knows no room {room}.")
         case "M_TOO_LARGE":
-            return InvalidArguments("text: it is larger than the homeserver allows, so split it.")
+            return InvalidArguments("`text` is larger than the homeserver allows. Split it.")
         case "M_UNKNOWN" | "M_INVALID_PARAM" if failure.status == 400:
             return InvalidArguments(f"The homeserver does not understand the request: {failure.words}.")
         case _:
             return ChatRefused(f"The homeserver refuses it for room {room}: {failure.words}.")
 
 
-def _messages(events: Any) -> list[Message]:
-    return [message for event in events if (message := _message(event)) is not None]
-
-
-def _message(event: Json) -> Message | None:
-    content = event.get("content", {})
-    body, kind = content.get("body"), content.get("msgtype")
-    if not isinstance(body, str) or not isinstance(kind, str):
-        return None  # redacted, or nothing that can be shown as text
-    return Message(
-        id=_line(str(event.get("event_id", ""))),
-        sender=_line(str(event.get("sender", ""))),
-        text=printable(body),
-        sent_at=_seconds(event.get("origin_server_ts")),
-        kind=_line(kind.removeprefix("m.")),
-    )
+def _messages(events: Iterable[Json]) -> list[Message]:
+    """Read what can be shown as text; another homeserver may have put anything into an event."""
+    messages = []
+    for event in events:
+        content, sent_at = event.get("content", {}), event.get("origin_server_ts")
+        body, kind = content.get("body"), content.get("msgtype")
+        if not isinstance(body, str) or not isinstance(kind, str):
+            continue  # redacted, for example
+        message = Message(
+            id=_line(str(event.get("event_id", ""))),
+            sender=_line(str(event.get("sender", ""))),
+            text=printable(body),
+            sent_at=min(max(0, sent_at), _LAST_MILLISECOND) / 1000 if type(sent_at) is int else 0.0,
+            kind=_line(kind.removeprefix("m.")),
+        )
+        messages.append(message)
+    return messages
 
 
 def _line(text: str) -> str:
     return printable(text).replace("\n", " ")
-
-
-def _seconds(milliseconds: Any) -> float:
-    """Whatever another homeserver says when it was."""
-    return min(max(0, milliseconds), _LAST_MILLISECOND) / 1000 if type(milliseconds) is int else 0.0
-
-
-def _member(user_id: str, profile: Json) -> Member:
-    return Member(user_id, printable(str(profile.get("display_name") or user_id))[:MAX_NAME_CHARACTERS])
 
 
 def _sync_filter(room_id: str, limit: int) -> str:
@@ -343,7 +323,7 @@ def _quoted(part: str) -> str:
 
 
 def _cause(error: Exception) -> str:
-    """Our own words: those of the client quote addresses."""
+    """Say what failed in our own words: those of the client quote addresses."""
     match error:
         case aiohttp.ClientConnectorDNSError():
             return "its host name cannot be resolved"

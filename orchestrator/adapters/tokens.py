@@ -12,7 +12,15 @@ MAX_PIECE_CHARACTERS = 1024
 
 class O200kTokenCounter:
     def count(self, text: str) -> int:
-        return sum(len(self._tokenizer.encode(piece)) for piece in _pieces(text))
+        total = start = 0
+        while start < len(text):
+            end = start + MAX_PIECE_CHARACTERS
+            after_newline = text.rfind("\n", start, end) + 1
+            if after_newline > start and end < len(text):
+                end = after_newline
+            total += len(self._tokenizer.encode(text[start:end]))
+            start = end
+        return total
 
     @cached_property
     def _tokenizer(self) -> Any:
@@ -20,16 +28,3 @@ class O200kTokenCounter:
         from splintr import Tokenizer
 
         return Tokenizer.from_pretrained("o200k_base")
-
-
-def _pieces(text: str) -> list[str]:
-    if len(text) <= MAX_PIECE_CHARACTERS:
-        return [text] if text else []
-    pieces, start = [], 0
-    while start < len(text):
-        end = start + MAX_PIECE_CHARACTERS
-        after_newline = text.rfind("\n", start, end) + 1
-        end = after_newline if after_newline > start and end < len(text) else end
-        pieces.append(text[start:end])
-        start = end
-    return pieces

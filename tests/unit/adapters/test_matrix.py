@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+from types import SimpleNamespace
 
 import pytest
 from aiohttp import web
@@ -106,7 +107,7 @@ async def test_a_short_rate_limit_is_waited_for():
 async def test_a_long_rate_limit_is_told_at_once_with_its_time(answer, seconds):
     script = ScriptedHomeserver(answer)
     async with script.running() as homeserver:
-        with pytest.raises(ChatRateLimited, match=f"wait {seconds} s") as limited:
+        with pytest.raises(ChatRateLimited, match=f"Wait {seconds} s") as limited:
             await homeserver.send("!a:x", "hello", "t")
     assert limited.value.retry_after_seconds == seconds
     assert len(script.requests) == 1
@@ -118,7 +119,7 @@ async def test_a_long_rate_limit_is_told_at_once_with_its_time(answer, seconds):
         (refuses(403, "M_FORBIDDEN", "You may \x1b[1mnot."), ChatRefused, "You may ␛\\[1mnot.$"),
         (refuses(401, "M_UNKNOWN_TOKEN"), ChatRefused, "CODE_EXECUTOR_MATRIX_TOKEN"),
         (refuses(404, "M_NOT_FOUND"), RoomNotFound, "!a:x"),
-        (refuses(413, "M_TOO_LARGE"), InvalidArguments, "split"),
+        (refuses(413, "M_TOO_LARGE"), InvalidArguments, "Split"),
         (greets, ChatRefused, "does not speak Matrix"),
     ],
 )
@@ -224,11 +225,27 @@ async def test_members_have_names_that_are_safe_to_print():
 @pytest.mark.parametrize("when", [2**53 - 1, -5, "soon", None, True, 10**40])
 async def test_a_message_from_a_strange_time_makes_no_room_unreadable(when):
     strange = {**event(1), "origin_server_ts": when}
-    message = matrix._message(strange)
+    [message] = matrix._messages([strange])
     assert MessageBody.of(message).sent_at.startswith(("1970-01-01", "9999-12-31"))
 
 
 async def test_no_part_of_a_message_carries_terminal_escapes_or_lines_of_its_own():
     odd = {**event(1, msgtype="m.\x1b[31mtext\nfake: line"), "sender": "@a\nb:x", "event_id": "$\x1b1"}
-    message = matrix._message(odd)
+    [message] = matrix._messages([odd])
     assert (message.kind, message.sender, message.id) == ("␛[31mtext fake: line", "@a b:x", "$␛1")
+
+
+@pytest.mark.parametrize(
+    ("headers", "body"),
+    [
+        ({}, b'{"retry_after_ms": Infinity}'),
+        ({}, b'{"retry_after_ms": NaN}'),
+        ({}, b'{"retry_after_ms": ' + b"9" * 400 + b"}"),
+        ({"Retry-After": "9" * 5000}, b"{}"),
+        ({"Retry-After": "soon"}, b'{"retry_after_ms": "soon"}'),
+    ],
+)
+def test_a_rate_limit_without_a_usable_time_is_one_second(headers, body):
+    with pytest.raises(ChatRateLimited) as limited:
+        matrix._accepted(SimpleNamespace(status=429, headers=headers), body)
+    assert limited.value.retry_after_seconds == 1
