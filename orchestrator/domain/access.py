@@ -31,15 +31,21 @@ class Role:
     chat_rooms: frozenset[str] = frozenset()
 
     def decide(self, server: str, tool: str) -> Decision:
-        """The one resolver: what is listed, searched, wrapped and called all ask here. Names are compared exactly."""
+        """Resolve for everything that lists, searches, wraps or calls tools; names are compared exactly."""
         path = f"{server}/{tool}"
-        if not self.sees_server(server):
-            return Decision(False, self._why_unseen(server))
+        is_chat, sees_it = server == CHAT_SERVER, self.sees_server(server)
+        if not sees_it and is_chat:
+            return Decision(False, f"chatRooms of role {self.name} is empty")
+        if not sees_it:
+            return Decision(False, f"servers of role {self.name} do not include {server}")
         for pattern in self.denied_tools:
             if fnmatchcase(path, pattern):
                 return Decision(False, f"tools.deny of role {self.name} has {pattern}")
+        if not self.allowed_tools and is_chat:
+            return Decision(True, f"chatRooms of role {self.name} is not empty")
         if not self.allowed_tools:
-            return Decision(True, self._why_seen(server))
+            entry = server if server in self.servers else ANY_SERVER
+            return Decision(True, f"servers of role {self.name} include {entry}")
         for pattern in self.allowed_tools:
             if fnmatchcase(path, pattern):
                 return Decision(True, f"tools.allow of role {self.name} has {pattern}")
@@ -52,16 +58,6 @@ class Role:
         if server == CHAT_SERVER:
             return bool(self.chat_rooms)
         return ANY_SERVER in self.servers or server in self.servers
-
-    def _why_unseen(self, server: str) -> str:
-        if server == CHAT_SERVER:
-            return f"chatRooms of role {self.name} is empty"
-        return f"servers of role {self.name} do not include {server}"
-
-    def _why_seen(self, server: str) -> str:
-        if server == CHAT_SERVER:
-            return f"chatRooms of role {self.name} is not empty"
-        return f"servers of role {self.name} include {server if server in self.servers else ANY_SERVER}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,12 @@ DEFAULT_MESSAGES = 20
 MAX_MESSAGES = 100
 MAX_LISTED_MEMBERS = 500
 
-_KEPT = "\n\t"
+_PICTURES: dict[int, str] = {
+    **{code: chr(0x2400 + code) for code in range(0x20) if chr(code) not in "\n\t"},
+    0x7F: "␡",
+    **dict.fromkeys(range(0x80, 0xA0), "\ufffd"),  # C1
+    **dict.fromkeys(range(0xD800, 0xE000), "\ufffd"),  # lone surrogates, which no encoding takes
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,18 +59,8 @@ class RoomMembers:
 
 
 def printable(text: str) -> str:
-    """Without terminal escapes: a control character becomes its visible picture (ESC is ␛)."""
-    one_newline = text.replace("\r\n", "\n").replace("\r", "\n")
-    return "".join(_visible(character) for character in one_newline)
-
-
-def _visible(character: str) -> str:
-    code = ord(character)
-    if character in _KEPT or 0x20 <= code < 0x7F or (code > 0x9F and not 0xD800 <= code <= 0xDFFF):
-        return character
-    if code < 0x20:
-        return chr(0x2400 + code)
-    return "␡" if code == 0x7F else "\ufffd"
+    """Turn each control character into its visible picture (ESC is ␛), so that no terminal obeys the text."""
+    return text.replace("\r\n", "\n").replace("\r", "\n").translate(_PICTURES)
 
 
 def size_in_event(text: str) -> int:

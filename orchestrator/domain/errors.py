@@ -52,7 +52,7 @@ class OrchestratorError(Exception):
 
     @property
     def summary(self) -> str:
-        """For what is kept: a message may repeat what somebody sent, at any length."""
+        """Return what is kept of the message, which may repeat what somebody sent, at any length."""
         cut = self.message[:_SUMMARY_CHARACTERS]
         return cut if cut == self.message else f"{cut}…"
 

@@ -60,26 +60,16 @@ def _beside(files: frozenset[str], identifier: str) -> str:
 
 
 def _identifier(name: str) -> str:
-    spelled = _shortened(_with_valid_start(_with_valid_characters(name)))
-    is_python_magic = spelled.startswith("__") and spelled.endswith("__")
-    return f"{spelled}_" if spelled in _RESERVED or is_python_magic else spelled
-
-
-def _with_valid_characters(name: str) -> str:
     # Python compares identifiers after this normalisation, JavaScript does not.
     visible = _INVISIBLE.sub("_", unicodedata.normalize("NFKC", name))
-    return "".join(character if f"a{character}".isidentifier() else "_" for character in visible)
-
-
-def _with_valid_start(spelled: str) -> str:
-    return spelled if spelled.isidentifier() else f"_{spelled}"
-
-
-def _shortened(spelled: str) -> str:
-    if len(spelled) <= _MAX_LENGTH:
-        return spelled
-    digest = hashlib.sha256(spelled.encode()).hexdigest()[:8]
-    return f"{spelled[: _MAX_LENGTH - 9]}_{digest}"
+    spelled = "".join(character if f"a{character}".isidentifier() else "_" for character in visible)
+    if not spelled.isidentifier():  # its first character may be a digit, or there may be none
+        spelled = f"_{spelled}"
+    if len(spelled) > _MAX_LENGTH:
+        digest = hashlib.sha256(spelled.encode()).hexdigest()[:8]
+        spelled = f"{spelled[: _MAX_LENGTH - 9]}_{digest}"
+    is_python_magic = spelled.startswith("__") and spelled.endswith("__")
+    return f"{spelled}_" if spelled in _RESERVED or is_python_magic else spelled
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +84,7 @@ class Collision:
     def message(self) -> str:
         names = " and ".join(f"'{name}'" for name in self.names)
         which = f"The servers {names}" if self.server is None else f"The tools {names} of the server '{self.server}'"
-        return f"{which} would all be called '{self.identifier}', so none of them is available; rename all but one."
+        return f"{which} would all be called '{self.identifier}', so none of them is available. Rename all but one."
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +108,7 @@ class Names:
         return cls(named, tuple(collisions))
 
     def find(self, server: str, tool: str) -> Tool | None:
-        """The tool that is called so in a program."""
+        """Return the tool that a program calls by these identifiers."""
         return self.tools.get(server, {}).get(tool)
 
 

@@ -9,7 +9,9 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import wraps
+from operator import methodcaller
 from typing import Any, ParamSpec, TypeVar
 
 import docker
@@ -48,6 +50,7 @@ REMOVAL_TIMEOUT_SECONDS = 10
 LEAVE_TIMEOUT_SECONDS = 2
 KINDS = frozenset(kind.value for kind in lockdown.Kind)
 LEAST_API_VERSION = (1, 41)
+# Without a host address on the bridge, a sandbox cannot reach the host through it.
 NETWORK_OPTIONS = {"com.docker.network.bridge.inhibit_ipv4": "true"}
 
 _when_unreachable = tenacity.retry(
@@ -59,7 +62,7 @@ _when_unreachable = tenacity.retry(
 
 
 def _in_our_words(method: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, Coroutine[Any, Any, R]]:
-    """What the engine refuses for a reason that nobody expected is the engine's fault, not the daemon's."""
+    """Tell what the engine refuses for a reason that nobody expected as the engine's fault, not the daemon's."""
 
     @wraps(method)
     async def told(*arguments: P.args, **options: P.kwargs) -> R:
@@ -121,7 +124,26 @@ class DockerEngine:
     async def list_owned(self) -> Sequence[OwnedContainer]:
         label = f"{lockdown.LABEL_OWNER}={self._identity.owner}"
         found = await self._call(lambda api: api.containers(all=True, filters={"label": label}))
-        return [self._owned(item) for item in found if item["Labels"].get(lockdown.LABEL) in KINDS]
+        owned = []
+        for item in found:
+            labels = item["Labels"]
+            if (kind := labels.get(lockdown.LABEL)) not in KINDS:
+                continue
+            deadline = float(labels.get(lockdown.LABEL_DEADLINE, 0))
+            # Whoever has the socket can change a container after it was verified: another network is a way out.
+            networks = set((item.get("NetworkSettings") or {}).get("Networks") or {})
+            allowed = {self._policy.network} if kind == lockdown.Kind.SLOT else set()
+            container = OwnedContainer(
+                id=item["Id"],
+                of_this_epoch=labels.get(lockdown.LABEL_EPOCH) == self._identity.epoch,
+                kind=kind,
+                in_use=item["Id"] in self._slots.ids,
+                # Of two stamps of the same moment: a clock that jumps later changes nothing.
+                lifetime_seconds=max(0.0, deadline - item["Created"]) if deadline else None,
+                tampered=bool(networks - allowed),
+            )
+            owned.append(container)
+        return owned
 
     @_in_our_words
     async def remove(self, container_id: str) -> None:
@@ -221,7 +243,10 @@ class DockerEngine:
         container_id = str(created["Id"])
         leash: AttachedLeash | None = None
         try:
-            await self._verify(container_id, config)
+            inspected = await self._call(lambda api: api.inspect_container(container_id))
+            if differences := lockdown.differences(config, inspected):
+                log.error("lockdown.mismatch", container_id=container_id, differences=differences)
+                raise LockdownMismatch(f"The engine did not make the sandbox as it was asked to: {differences[0]}.")
             leash = await AttachedLeash.adopt(await self._call(lambda api: _attach(api, container_id)))
             session = session_of(leash)
             await self._call(lambda api: api.start(container_id))
@@ -238,15 +263,8 @@ class DockerEngine:
             raise
         return container_id, session
 
-    async def _verify(self, container_id: str, config: Mapping[str, Any]) -> None:
-        inspected = await self._call(lambda api: api.inspect_container(container_id))
-        found = lockdown.differences(config, inspected)
-        if found:
-            log.error("lockdown.mismatch", container_id=container_id, differences=found)
-            raise LockdownMismatch(f"The engine made a sandbox otherwise than asked: {found[0]}.")
-
     async def _until_removed(self, container_id: str, seconds: float) -> bool:
-        """False when it is still there, or the engine does not say."""
+        """Wait for the removal; return False when it is still there, or the engine does not say."""
         try:
             await self._call(lambda api: api.wait(container_id, timeout=seconds, condition="removed"))
         except docker.errors.NotFound:
@@ -269,64 +287,39 @@ class DockerEngine:
         async with self._making_network:
             known = await self._networks()
             if not known:
-                await self._create_network()
+                labels = {lockdown.LABEL: "network", lockdown.LABEL_OWNER: self._identity.owner}
+                await self._call(
+                    lambda api: api.create_network(
+                        self._policy.network,
+                        driver="bridge",
+                        internal=True,
+                        options=NETWORK_OPTIONS,
+                        labels=labels,
+                        check_duplicate=True,
+                    )
+                )
                 known = await self._networks()
             for network in known[1:]:
-                await self._remove_duplicate(network)
+                if lockdown.LABEL not in (network["Labels"] or {}):
+                    raise NetworkUnsafe(f"There are several networks named {self._policy.network}.")
+                with suppress(docker.errors.NotFound):
+                    await self._call(methodcaller("remove_network", network["Id"]))
         self._require_safe(known[0])
 
     async def _networks(self) -> list[Mapping[str, Any]]:
-        """By name, which the engine does not keep unique: the oldest first."""
+        """List those with our name, which the engine does not keep unique, the oldest first."""
         found = await self._call(lambda api: api.networks(names=[self._policy.network]))
         exact = [network for network in found if network["Name"] == self._policy.network]
         return sorted(exact, key=lambda network: str(network["Created"]))
 
-    async def _remove_duplicate(self, network: Mapping[str, Any]) -> None:
-        if lockdown.LABEL not in (network["Labels"] or {}):
-            raise NetworkUnsafe(f"There are several networks named {self._policy.network}.")
-        try:
-            await self._call(lambda api: api.remove_network(network["Id"]))
-        except docker.errors.NotFound:
-            return
-
     def _require_safe(self, network: Mapping[str, Any]) -> None:
         if not network["Internal"]:
-            raise NetworkUnsafe(f"The network {self._policy.network} exists but is not internal.")
+            raise NetworkUnsafe(f"The network {self._policy.network} must be internal, but is not.")
         missing = NETWORK_OPTIONS.items() - (network["Options"] or {}).items()
         if missing:
             raise NetworkUnsafe(
                 f"The network {self._policy.network} exists without the option {dict(missing)}, so it reaches the host."
             )
-
-    async def _create_network(self) -> None:
-        # Without a host address on the bridge, a sandbox cannot reach the host through it.
-        labels = {lockdown.LABEL: "network", lockdown.LABEL_OWNER: self._identity.owner}
-        await self._call(
-            lambda api: api.create_network(
-                self._policy.network,
-                driver="bridge",
-                internal=True,
-                options=NETWORK_OPTIONS,
-                labels=labels,
-                check_duplicate=True,
-            )
-        )
-
-    def _owned(self, item: Mapping[str, Any]) -> OwnedContainer:
-        labels = item["Labels"]
-        deadline = float(labels.get(lockdown.LABEL_DEADLINE, 0))
-        # Whoever has the socket can change a container after it was verified: another network is a way out.
-        networks = set((item.get("NetworkSettings") or {}).get("Networks") or {})
-        allowed = {self._policy.network} if labels[lockdown.LABEL] == lockdown.Kind.SLOT else set()
-        return OwnedContainer(
-            id=item["Id"],
-            of_this_epoch=labels.get(lockdown.LABEL_EPOCH) == self._identity.epoch,
-            kind=labels[lockdown.LABEL],
-            in_use=item["Id"] in self._slots.ids,
-            # Of two stamps of the same moment: a clock that jumps later changes nothing.
-            lifetime_seconds=max(0.0, deadline - item["Created"]) if deadline else None,
-            tampered=bool(networks - allowed),
-        )
 
     async def _call(self, use: Callable[[docker.APIClient], R]) -> R:
         loop = asyncio.get_running_loop()
@@ -337,24 +330,22 @@ class DockerEngine:
 
     def _connected(self) -> docker.APIClient:
         with self._connecting:
-            if self._client is None:
-                self._client = self._connect()
-            return self._client
-
-    def _connect(self) -> docker.APIClient:
-        try:
-            client = docker.APIClient(
-                self._docker_host,
-                version="auto",
-                timeout=CALL_TIMEOUT_SECONDS,
-                num_pools=1,
-                max_pool_size=self._max_calls,
-            )
-        except docker.errors.DockerException as error:
-            raise _unavailable(error) from error
-        # No proxy and no .netrc is meant for the engine, and looking for them takes a third of each call.
-        client.trust_env = False
-        return client
+            if self._client is not None:
+                return self._client
+            try:
+                client = docker.APIClient(
+                    self._docker_host,
+                    version="auto",
+                    timeout=CALL_TIMEOUT_SECONDS,
+                    num_pools=1,
+                    max_pool_size=self._max_calls,
+                )
+            except docker.errors.DockerException as error:
+                raise _unavailable(error) from error
+            # No proxy and no .netrc is meant for the engine, and looking for them takes a third of each call.
+            client.trust_env = False
+            self._client = client
+            return client
 
 
 def _attach(api: docker.APIClient, container_id: str) -> socket.socket:
@@ -367,13 +358,7 @@ def _attach(api: docker.APIClient, container_id: str) -> socket.socket:
 
 
 def _unavailable(error: Exception) -> EngineUnavailable:
-    return EngineUnavailable(f"The container engine does not answer ({_cause(error)}).", retry_after_seconds=5)
-
-
-def _cause(error: BaseException) -> str:
-    """The innermost cause is what an operator can act on; the SDK wraps it several times."""
-    text = str(error)
-    for known in ("Permission denied", "No such file or directory", "Connection refused", "timed out"):
-        if known.lower() in text.lower():
-            return known.lower()
-    return type(error).__name__
+    # The innermost cause is what an operator can act on; the SDK wraps it several times.
+    causes = ("permission denied", "no such file or directory", "connection refused", "timed out")
+    cause = next((known for known in causes if known in str(error).lower()), type(error).__name__)
+    return EngineUnavailable(f"The container engine does not answer ({cause}).", retry_after_seconds=5)

@@ -120,7 +120,8 @@ def sandbox_config(
 
 
 def slot_config(policy: Policy, identity: Identity) -> dict[str, Any]:
-    """A slot runs only our own program, which closes its network and then drops its one capability."""
+    """Compute the request for a slot, which runs only our own program: that closes the network, then drops its
+    one capability."""
     return {
         **_attached_process(policy.image, [*PYTHON, SLOT_KEEPER, str(GATEWAY_PORT)], "0:0"),
         "Hostname": "sandbox",
@@ -139,7 +140,7 @@ def slot_config(policy: Policy, identity: Identity) -> dict[str, Any]:
 
 
 def differences(config: Mapping[str, Any], inspected: Mapping[str, Any]) -> list[str]:
-    """What the engine made otherwise than it was asked to; empty when the lockdown stands."""
+    """Return where the engine did not do as it was asked; empty when the lockdown stands."""
     found = list(_differing("HostConfig", config["HostConfig"], inspected["HostConfig"]))
     asked = {key: value for key, value in config.items() if key not in ("HostConfig", "Labels")}
     found += _differing("Config", asked, inspected["Config"])
@@ -150,7 +151,7 @@ def differences(config: Mapping[str, Any], inspected: Mapping[str, Any]) -> list
 
 
 def _with_capset(seccomp_profile: str) -> str:
-    """A slot drops its capability by itself; a sandbox has none to drop, so its profile does without."""
+    """Allow the one system call that a slot needs to drop its capability; a sandbox has none to drop."""
     profile = json.loads(seccomp_profile)
     profile["syscalls"].append({"names": ["capset"], "action": "SCMP_ACT_ALLOW"})
     return json.dumps(profile)
@@ -252,7 +253,7 @@ def _differing(where: str, asked: Mapping[str, Any], made: Mapping[str, Any]) ->
 
 
 def _plain(value: Any) -> Any:
-    """The engine writes an empty value as null, false, "", [] or {}, as its version pleases."""
+    """Make all empty values alike: which of null, false, 0, "", [] and {} the engine writes depends on its version."""
     return value if value not in (None, False, "", [], {}, 0) else None
 
 

@@ -1,4 +1,4 @@
-"""Docker's trick to start quickly: prepared network namespaces, each lent to one sandbox at a time."""
+"""Prepared network namespaces, each lent to one sandbox at a time: making one costs most of a start."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Slot:
 
 
 class Slots:
-    """Grows with demand: as many slots as there were sandboxes at once, since making one costs most of a start."""
+    """Grows with demand, to as many slots as there were sandboxes at once."""
 
     def __init__(self, make: Callable[[], Awaitable[Slot]]) -> None:
         self._make = make

@@ -44,13 +44,22 @@ class Relay:
             connection.abort()
 
     def take(self, frame: Frame) -> None:
+        """Accept the connection that a frame opens, or hand the frame to the one that it is for."""
         if len(frame.payload) < _NUMBER.size:
             raise FramingBroken("a relay frame without a number")
         number, data = _NUMBER.unpack_from(frame.payload)[0], frame.payload[_NUMBER.size :]
-        if frame.kind is FrameKind.OPENED:
-            self._open(number)
-        elif connection := self._connections.get(number):
-            connection.take(frame.kind, data)
+        if frame.kind is not FrameKind.OPENED:
+            if connection := self._connections.get(number):
+                connection.take(frame.kind, data)
+            return
+        if number in self._connections or len(self._connections) >= MAX_CONNECTIONS:
+            raise FramingBroken("a keeper opened a connection that it may not")
+        if self._accept is None:  # of a sandbox that is just gone
+            self.send(FrameKind.FINISHED, number)
+            return
+        protocol = self._accept(self._sandbox_id)
+        self._connections[number] = RelayedConnection(self, number, protocol, self._sandbox_id)
+        protocol.connection_made(self._connections[number])
 
     def lose_all(self) -> None:
         for connection in list(self._connections.values()):
@@ -61,17 +70,6 @@ class Relay:
 
     def send(self, kind: FrameKind, number: int, data: bytes = b"") -> None:
         self._send(encode(kind, _NUMBER.pack(number) + data))
-
-    def _open(self, number: int) -> None:
-        if number in self._connections or len(self._connections) >= MAX_CONNECTIONS:
-            raise FramingBroken("a keeper opened a connection that it may not")
-        if self._accept is None:  # of a sandbox that is just gone
-            self.send(FrameKind.FINISHED, number)
-            return
-        protocol = self._accept(self._sandbox_id)
-        connection = RelayedConnection(self, number, protocol, self._sandbox_id)
-        self._connections[number] = connection
-        protocol.connection_made(connection)
 
 
 class RelayedConnection(asyncio.Transport):
@@ -151,7 +149,7 @@ class RelayedConnection(asyncio.Transport):
         return self._protocol
 
     def _deliver(self) -> None:
-        """In pieces, so that a protocol that has enough can say so before it has all."""
+        """Hand over what arrived in pieces, so that a protocol that has enough can say so before it has all."""
         while self._reading and self._unread and not self._closing:
             data = bytes(self._unread[:MAX_DATA_BYTES])
             del self._unread[: len(data)]
@@ -162,20 +160,18 @@ class RelayedConnection(asyncio.Transport):
             self._protocol.data_received(data)
 
     def _flush(self) -> None:
+        """Send as much as the window allows, tell the protocol whether to go on, and finish if this was the last."""
         while self._unsent and self._may_send and not self._lost:
             piece = bytes(self._unsent[: min(MAX_DATA_BYTES, self._may_send)])
             del self._unsent[: len(piece)]
             self._may_send -= len(piece)
             self._relay.send(FrameKind.BYTES, self._number, piece)
-        self._tell_the_writer()
-        if self._closing and not self._unsent and not self._lost:
-            self._relay.send(FrameKind.FINISHED, self._number)
-            self.lose()
-
-    def _tell_the_writer(self) -> None:
         if not self._writing_paused and len(self._unsent) > WINDOW_BYTES:
             self._writing_paused = True
             self._protocol.pause_writing()
         elif self._writing_paused and len(self._unsent) < RESUME_BELOW_BYTES:
             self._writing_paused = False
             self._protocol.resume_writing()
+        if self._closing and not self._unsent and not self._lost:
+            self._relay.send(FrameKind.FINISHED, self._number)
+            self.lose()
