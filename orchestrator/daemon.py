@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import structlog
 from aiohttp import web
@@ -81,7 +81,7 @@ class Daemon:
 
 
 async def serve(settings: Settings) -> None:
-    """Runs until SIGTERM or SIGINT."""
+    """Run until SIGTERM or SIGINT."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for signal_number in (signal.SIGTERM, signal.SIGINT):
@@ -99,93 +99,43 @@ async def serve(settings: Settings) -> None:
 
 @asynccontextmanager
 async def running_daemon(settings: Settings) -> AsyncIterator[Daemon]:
+    """Build everything and keep it running; what was built last is undone first."""
     async with AsyncExitStack() as undo:
         instance = instance_id(settings.instance_file)
         journal = SqliteJournal(settings.journal_file, max_executions=settings.journal_max_executions)
         undo.push_async_callback(journal.close)
         access = AccessFiles(settings.roles_file, settings.keys_dir)
-        homeserver = _homeserver(settings)
-        if homeserver is not None:
-            undo.push_async_callback(homeserver.close)
-        chat = Chat(homeserver, settings.matrix_default_room)
-        tools = _tools(settings, chat)
-        tool_calls = ToolCalls(
-            tools.toolbox, tools.servers, tools.observations, access, journal, settings.gateway_limits, POLICIES
-        )
-        gateway = Gateway(tool_calls, tools.toolbox, settings.max_tool_request_bytes)
-        undo.push_async_callback(gateway.shut_down)
-
-        engine = build_engine(settings, instance)
-        undo.push_async_callback(engine.close)
-        sandboxes = Sandboxes(engine, gateway.accept)
-        undo.push_async_callback(sandboxes.all_destroyed)
-        provisions = Provisions(
-            [ClientLibrary(settings.client_library), WrapperFiles(tools.catalog, tools.observations)]
-        )
-        pool = WarmPool(sandboxes, lambda: provisions.recipes(access.book), settings.limits(None), settings.pool_size)
-        undo.callback(pool.close)
-
-        admission = Admission(
-            max_running=settings.max_running,
-            max_waiting=settings.max_waiting,
-            max_running_per_caller=settings.max_running_per_caller,
-            max_waiting_per_caller=settings.max_waiting_per_caller,
-        )
-        metrics = Metrics(_gauges(admission, sandboxes, pool))
-        readiness = Readiness(engine, journal, instance)
-        executions = Executions(
-            ProgramRules(settings.max_code_bytes, settings.max_timeout_seconds, settings.limits),
-            admission,
-            pool,
-            provisions,
-            tool_calls,
-            journal,
-            readiness,
-            instance,
-            on_finished=_observer(metrics),
-        )
-        reaper = Reaper(engine, lambda: sandboxes.ids, stray_after_seconds=STRAY_AFTER_SECONDS)
+        tools = _build_tools(settings, access, journal, undo)
+        programs = _build_programs(settings, access, journal, tools, instance, undo)
         try:
-            await readiness.recover()
+            await programs.readiness.recover()
         except OrchestratorError as error:  # then the daemon is not ready until it succeeds
             log.error("journal.unavailable", error=error.message)
         await asyncio.to_thread(tools.tokens.count, "the first count loads the vocabulary")
-
-        async def take_up_access_changes() -> None:
-            access.refresh()
-            tool_calls.drop_grants_of_lost_keys()
-
-        loops = await undo.enter_async_context(_background())
-        loops.run("upstreams", tools.upstreams.run)
-        loops.repeat("readiness", readiness.check, settings.check_seconds)
-        loops.repeat("records", executions.record_what_is_missing, settings.check_seconds)
-        loops.repeat("reaper", reaper.remove_orphans, settings.check_seconds)
-        loops.repeat("access", take_up_access_changes, ACCESS_CHECK_SECONDS)
-        loops.repeat("servers", tools.servers_file.take_up_changes, settings.check_seconds)
-        loops.repeat("pool", pool.tend, 0)
-
+        loops = await undo.enter_async_context(Loops.running())
+        _start_loops(loops, settings, access, tools, programs)
         services = Services(
-            executions=executions,
-            records=Records(journal, executions.find_running),
-            direct_calls=DirectCalls(tool_calls, journal, instance),
+            executions=programs.executions,
+            records=Records(journal, programs.executions.find_running),
+            direct_calls=DirectCalls(tools.calls, journal, instance),
             authenticator=Authenticator(access),
             hosts=HostCheck(frozenset(settings.allowed_hosts)),
-            readiness=readiness,
+            readiness=programs.readiness,
             tokens=tools.tokens,
             catalog=tools.catalog,
             toolbox=tools.toolbox,
-            chat=chat,
+            chat=tools.chat,
             max_body_bytes=settings.max_code_bytes * JSON_EXPANSION + BODY_ALLOWANCE_BYTES,
             heartbeat_seconds=settings.heartbeat_seconds,
-            render_metrics=metrics.render,
+            render_metrics=programs.metrics.render,
             version=__version__,
             started_at=time.monotonic(),
         )
         mcp = build_mcp_face(services, settings.mcp_reply_tokens, settings.mcp_progress_seconds)
         loops.run("mcp", mcp.run)
         port = await undo.enter_async_context(_listening(services, mcp, settings))
-        undo.push_async_callback(executions.drain, settings.shutdown_grace_seconds)
-        yield Daemon(port, executions, readiness, reaper)
+        undo.push_async_callback(programs.executions.drain, settings.shutdown_grace_seconds)
+        yield Daemon(port, programs.executions, programs.readiness, programs.reaper)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,25 +143,24 @@ class Tools:
     """Everything about tools that the faces and the sandboxes share."""
 
     tokens: O200kTokenCounter
+    chat: Chat
     upstreams: Upstreams
-    servers: Servers
     servers_file: WatchedServersFile
     catalog: Catalog
     observations: Observations
     toolbox: Toolbox
+    calls: ToolCalls
+    gateway: Gateway
 
 
-def _homeserver(settings: Settings) -> MatrixHomeserver | None:
-    if settings.matrix_homeserver is None or settings.matrix_token is None:
-        return None
-    return MatrixHomeserver(settings.matrix_homeserver, settings.matrix_token.get_secret_value())
-
-
-def _tools(settings: Settings, chat: Chat) -> Tools:
-    tokens, observations = O200kTokenCounter(), Observations()
-    entries = read_servers(settings.servers_file, settings.variables)
+def _build_tools(settings: Settings, access: AccessFiles, journal: SqliteJournal, undo: AsyncExitStack) -> Tools:
+    tokens, observations, homeserver = O200kTokenCounter(), Observations(), None
+    if settings.matrix_homeserver is not None and settings.matrix_token is not None:
+        homeserver = MatrixHomeserver(settings.matrix_homeserver, settings.matrix_token.get_secret_value())
+        undo.push_async_callback(homeserver.close)
+    chat = Chat(homeserver, settings.matrix_default_room)
     upstreams = Upstreams(
-        entries,
+        read_servers(settings.servers_file, settings.variables),
         relist_seconds=settings.relist_seconds,
         call_timeout_seconds=settings.tool_timeout_seconds,
         max_result_bytes=settings.max_tool_result_bytes,
@@ -220,15 +169,84 @@ def _tools(settings: Settings, chat: Chat) -> Tools:
     servers = Servers(upstreams, ChatServer(chat))
     catalog = Catalog(servers, tokens)
     catalog.refresh()  # what is built in is there from the start
+    toolbox = Toolbox(catalog, observations)
+    calls = ToolCalls(toolbox, servers, observations, access, journal, settings.gateway_limits, POLICIES)
+    gateway = Gateway(calls, toolbox, settings.max_tool_request_bytes)
+    undo.push_async_callback(gateway.shut_down)
     return Tools(
         tokens=tokens,
+        chat=chat,
         upstreams=upstreams,
-        servers=servers,
         servers_file=WatchedServersFile(settings.servers_file, settings.variables, upstreams),
         catalog=catalog,
         observations=observations,
-        toolbox=Toolbox(catalog, observations),
+        toolbox=toolbox,
+        calls=calls,
+        gateway=gateway,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Programs:
+    """Everything that runs programs and looks after their sandboxes."""
+
+    executions: Executions
+    pool: WarmPool
+    readiness: Readiness
+    reaper: Reaper
+    metrics: Metrics
+
+
+def _build_programs(
+    settings: Settings,
+    access: AccessFiles,
+    journal: SqliteJournal,
+    tools: Tools,
+    instance: str,
+    undo: AsyncExitStack,
+) -> Programs:
+    engine = build_engine(settings, instance)
+    undo.push_async_callback(engine.close)
+    sandboxes = Sandboxes(engine, tools.gateway.accept)
+    undo.push_async_callback(sandboxes.all_destroyed)
+    provisions = Provisions([ClientLibrary(settings.client_library), WrapperFiles(tools.catalog, tools.observations)])
+    pool = WarmPool(sandboxes, lambda: provisions.recipes(access.book), settings.limits(None), settings.pool_size)
+    undo.callback(pool.close)
+    admission = Admission(
+        max_running=settings.max_running,
+        max_waiting=settings.max_waiting,
+        max_running_per_caller=settings.max_running_per_caller,
+        max_waiting_per_caller=settings.max_waiting_per_caller,
+    )
+    metrics = Metrics(_gauges(admission, sandboxes, pool))
+    readiness = Readiness(engine, journal, instance)
+    executions = Executions(
+        ProgramRules(settings.max_code_bytes, settings.max_timeout_seconds, settings.limits),
+        admission,
+        pool,
+        provisions,
+        tools.calls,
+        journal,
+        readiness,
+        instance,
+        on_finished=_observer(metrics),
+    )
+    reaper = Reaper(engine, lambda: sandboxes.ids, stray_after_seconds=STRAY_AFTER_SECONDS)
+    return Programs(executions, pool, readiness, reaper, metrics)
+
+
+def _start_loops(loops: Loops, settings: Settings, access: AccessFiles, tools: Tools, programs: Programs) -> None:
+    async def take_up_access_changes() -> None:
+        access.refresh()
+        tools.calls.drop_grants_of_lost_keys()
+
+    loops.run("upstreams", tools.upstreams.run)
+    loops.repeat("readiness", programs.readiness.check, settings.check_seconds)
+    loops.repeat("records", programs.executions.record_what_is_missing, settings.check_seconds)
+    loops.repeat("reaper", programs.reaper.remove_orphans, settings.check_seconds)
+    loops.repeat("access", take_up_access_changes, ACCESS_CHECK_SECONDS)
+    loops.repeat("servers", tools.servers_file.take_up_changes, settings.check_seconds)
+    loops.repeat("pool", programs.pool.tend, 0)
 
 
 def build_engine(settings: Settings, owner: str) -> DockerEngine:
@@ -243,7 +261,7 @@ def build_engine(settings: Settings, owner: str) -> DockerEngine:
 
 
 def instance_id(file: Path) -> str:
-    """Names this installation, so that it removes its own containers and nobody else's."""
+    """Return the name of this installation, by which it tells its own containers from others'."""
     file.parent.mkdir(parents=True, exist_ok=True)
     if not file.exists():
         fresh = file.with_suffix(f".{os.getpid()}")
@@ -279,36 +297,32 @@ class Loops:
         self._tasks = tasks
         self._started: list[asyncio.Task[None]] = []
 
-    def repeat(self, name: str, work: Callable[[], Awaitable[object]], every_seconds: float) -> None:
-        self.run(name, lambda: _repeat(name, work, every_seconds))
+    @classmethod
+    @asynccontextmanager
+    async def running(cls) -> AsyncIterator[Self]:
+        async with asyncio.TaskGroup() as tasks:
+            loops = cls(tasks)
+            try:
+                yield loops
+            finally:
+                for task in loops._started:
+                    task.cancel()
 
     def run(self, name: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         self._started.append(self._tasks.create_task(work(), name=name))
 
-    def stop(self) -> None:
-        for task in self._started:
-            task.cancel()
+    def repeat(self, name: str, work: Callable[[], Awaitable[object]], every_seconds: float) -> None:
+        async def forever() -> None:
+            while True:
+                try:
+                    await work()
+                except OrchestratorError as error:
+                    log.warning("loop.failed", loop=name, error=error.message)
+                except Exception:
+                    log.exception("loop.crashed", loop=name)
+                await asyncio.sleep(every_seconds)
 
-
-@asynccontextmanager
-async def _background() -> AsyncIterator[Loops]:
-    async with asyncio.TaskGroup() as tasks:
-        loops = Loops(tasks)
-        try:
-            yield loops
-        finally:
-            loops.stop()
-
-
-async def _repeat(name: str, work: Callable[[], Awaitable[object]], every_seconds: float) -> None:
-    while True:
-        try:
-            await work()
-        except OrchestratorError as error:
-            log.warning("loop.failed", loop=name, error=error.message)
-        except Exception:
-            log.exception("loop.crashed", loop=name)
-        await asyncio.sleep(every_seconds)
+        self.run(name, forever)
 
 
 def _gauges(admission: Admission, sandboxes: Sandboxes, pool: WarmPool) -> dict[str, tuple[str, Callable[[], float]]]:

@@ -131,7 +131,7 @@ class Settings(BaseSettings):
 
     @property
     def variables(self) -> Mapping[str, str]:
-        """What ${NAME} stands for in servers.json."""
+        """Return what ${NAME} may stand for in servers.json."""
         return os.environ
 
     @property
