@@ -18,7 +18,7 @@ _T = TypeVar("_T")
 
 
 class _Malformed(Exception):
-    pass
+    """The message continues "number 3", or whichever it is in the listing."""
 
 
 class Listing:
@@ -51,26 +51,20 @@ class Listing:
                 return
             self._items += 1
             try:
-                self._bytes += _size(item)
+                # "\ud800" alone is valid JSON but no text: nothing made from it could be written to a file or a reply.
+                size = len(json.dumps(item, ensure_ascii=False).encode())
+                if size > _LARGEST_TOOL_BYTES:
+                    raise _Malformed(f"has a description and schemas of more than {_LARGEST_TOOL_BYTES} bytes")
+                self._bytes += size
                 tool = _tool(self._server, item)
-            except _Malformed as reason:
+            except (_Malformed, UnicodeEncodeError, RecursionError) as error:
+                is_ours = isinstance(error, _Malformed)
+                reason = error if is_ours else "holds text that is not valid Unicode or is nested too deeply"
                 self.skipped += 1
                 if len(self.reasons) < _MOST_REASONS:
                     self.reasons.append(f"number {self._items} {reason}")
             else:
                 self._tools.setdefault(tool.name, tool)
-
-
-def _size(item: Any) -> int:
-    """Return how many bytes an item has as text; raise _Malformed if it is too large or cannot be text."""
-    # "\ud800" alone is valid JSON but no text: nothing that is made from it could be written to a file or a reply.
-    try:
-        size = len(json.dumps(item, ensure_ascii=False).encode())
-    except (UnicodeEncodeError, RecursionError):
-        raise _Malformed("holds text that is not valid Unicode or is nested too deeply") from None
-    if size > _LARGEST_TOOL_BYTES:
-        raise _Malformed(f"has a description and schemas of more than {_LARGEST_TOOL_BYTES} bytes")
-    return size
 
 
 def _tool(server: str, item: Any) -> Tool:

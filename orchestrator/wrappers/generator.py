@@ -73,7 +73,12 @@ class WrapperGenerator:
                 )
         for language, backend in BACKENDS.items():
             files[f"servers/discovery{language.suffix}"] = backend.discovery(names)
-        return Wrappers(files, _digest(files), names.collisions)
+        digest = hashlib.sha256()
+        for path in sorted(files):
+            for part in (path, files[path]):
+                encoded = part.encode()
+                digest.update(len(encoded).to_bytes(8) + encoded)
+        return Wrappers(files, digest.hexdigest(), names.collisions)
 
     def _write(self, tool: Tool, shape: Shape | None) -> _Written:
         key = (tool.server, tool.name)
@@ -90,12 +95,3 @@ class WrapperGenerator:
 
 def generate(tools: Iterable[Tool], observed: Mapping[str, Shape] | None = None) -> Wrappers:
     return WrapperGenerator().generate(tools, observed)
-
-
-def _digest(files: Mapping[str, str]) -> str:
-    digest = hashlib.sha256()
-    for path in sorted(files):
-        for part in (path, files[path]):
-            encoded = part.encode()
-            digest.update(len(encoded).to_bytes(8) + encoded)
-    return digest.hexdigest()

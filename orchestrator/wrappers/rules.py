@@ -43,26 +43,22 @@ def _rule(type_: Type, document: Document, depth: int) -> dict[str, Any]:
             return {"type": "array", "items": items}
         case ListOf() | TupleOf():
             return {"type": "array"}
-        case Record():
-            return _record_rule(type_, document, depth)
+        case Record() if depth >= _MAX_DEPTH:
+            return {"type": "object"}
+        case Record(fields=fields, rest=rest):
+            properties = {field.name: _rule(field.type, document, depth + 1) for field in fields}
+            rule: dict[str, Any] = {"type": "object", "properties": properties}
+            if required := [field.name for field in fields if field.required]:
+                rule["required"] = required
+            if rest is not None:
+                rule["additionalProperties"] = not isinstance(rest, Never)
+            return rule
         case OneOf():
             return _union_rule(type_, document, depth)
         case Reference() if depth <= _MAX_DEPTH:
             return _rule(document.definitions[type_.pointer], document, depth + 1)
         case Reference() | Unknown() | Never() | Content():
             return {}
-
-
-def _record_rule(record: Record, document: Document, depth: int) -> dict[str, Any]:
-    if depth >= _MAX_DEPTH:
-        return {"type": "object"}
-    fields = {field.name: _rule(field.type, document, depth + 1) for field in record.fields}
-    rule: dict[str, Any] = {"type": "object", "properties": fields}
-    if required := [field.name for field in record.fields if field.required]:
-        rule["required"] = required
-    if record.rest is not None:
-        rule["additionalProperties"] = not isinstance(record.rest, Never)
-    return rule
 
 
 def _union_rule(union: OneOf, document: Document, depth: int) -> dict[str, Any]:

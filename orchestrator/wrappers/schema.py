@@ -232,6 +232,7 @@ def _has_structure(schema: Any) -> bool:
 
 
 def _both(first: Type, second: Type) -> Type:
+    """Return the type of a value that fits both."""
     match first, second:
         case (Unknown(note=""), other) | (other, Unknown(note="")):
             return other
@@ -240,23 +241,19 @@ def _both(first: Type, second: Type) -> Type:
         case (Never(), _) | (_, Never()):
             return Never()
         case Record(), Record():
-            return _merged(first, second)
+            fields = {field.name: field for field in first.fields}
+            for new in second.fields:
+                old = fields.get(new.name, new)
+                found = or_unknown(_both(old.type, new.type), "the schema contradicts itself")
+                required = old.required or new.required
+                fields[new.name] = Field(new.name, found, required, new.doc or old.doc, new.examples or old.examples)
+            return Record(tuple(fields.values()), first.rest if second.rest is None else second.rest)
         case (Primitive.NUMBER, Primitive.INTEGER) | (Primitive.INTEGER, Primitive.NUMBER):
             return Primitive.INTEGER
         case OneOf(options=options), other:
             return one_of(_both(option, other) for option in options)
         case _:
             return Unknown("several schemas that cannot be combined")
-
-
-def _merged(first: Record, second: Record) -> Record:
-    fields = {field.name: field for field in first.fields}
-    for name, new in ((field.name, field) for field in second.fields):
-        old = fields.get(name, new)
-        found = or_unknown(_both(old.type, new.type), "the schema contradicts itself")
-        required = old.required or new.required
-        fields[name] = Field(name, found, required, new.doc or old.doc, new.examples or old.examples)
-    return Record(tuple(fields.values()), first.rest if second.rest is None else second.rest)
 
 
 def _shown(value: Any) -> str | None:

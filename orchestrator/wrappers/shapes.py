@@ -47,6 +47,13 @@ class Kind(StrEnum):
     ANYTHING = "anything"
 
 
+_KIND_OF_SCALAR = {
+    type(None): Kind.NULL,
+    bool: Kind.BOOLEAN,
+    int: Kind.INTEGER,
+    float: Kind.NUMBER,
+    str: Kind.STRING,
+}
 _CONTENT = {
     Kind.IMAGE: Content.IMAGE,
     Kind.AUDIO: Content.AUDIO,
@@ -168,28 +175,13 @@ class _Observer:
             items = _merged(self.value(item, depth + 1) for item in value[:_MAX_ELEMENTS])
             return Shape(frozenset({Kind.ARRAY}), items=items)
         if not isinstance(value, Mapping):
-            return Shape(frozenset({_kind(value)}))
+            # By the exact type: True is an int as well.
+            return Shape(frozenset({_KIND_OF_SCALAR.get(type(value), Kind.ANYTHING)}))
         if len(value) > _MAX_FIELDS or not all(_FIELD_NAME.fullmatch(name) for name in value):
             some = islice(value.values(), _MAX_ELEMENTS)
             return Shape(frozenset({Kind.OBJECT}), values=_merged(self.value(item, depth + 1) for item in some))
         fields = {name: self.value(item, depth + 1) for name, item in value.items()}
         return Shape(frozenset({Kind.OBJECT}), fields=fields, always=frozenset(fields))
-
-
-def _kind(value: Any) -> Kind:
-    match value:
-        case None:
-            return Kind.NULL
-        case bool():
-            return Kind.BOOLEAN
-        case int():
-            return Kind.INTEGER
-        case float():
-            return Kind.NUMBER
-        case str():
-            return Kind.STRING
-        case _:
-            return Kind.ANYTHING
 
 
 def type_of(shape: Shape) -> Type:
