@@ -78,7 +78,7 @@ async def _daemon(settings: Settings) -> list[Finding]:
         if state == UpstreamState.CONNECTED:
             findings.append(_ok(f"server {name}", state))
         else:
-            fix = "Look at the server itself, or correct its entry in servers.json; the daemon keeps trying."
+            fix = "Look at the server itself, or correct its entry in servers.json. The daemon keeps trying."
             findings.append(_warning(f"server {name}", state, fix))
     return findings
 
@@ -95,7 +95,7 @@ def _roles(settings: Settings) -> Finding:
     try:
         book = read_book(settings.roles_file, settings.keys_dir)
     except (RolesFileInvalid, OSError) as error:
-        return _failed("roles", str(error), "Correct the file; until then the daemon keeps the last valid roles.")
+        return _failed("roles", str(error), "Correct the file. Until then the daemon keeps the last valid roles.")
     without = sorted(set(book.role_of_key) - {known.key_name for known in book.key_hashes})
     if without:
         return _failed("roles", f"no hash for {', '.join(without)}", ENSURE_KEYS)

@@ -58,7 +58,7 @@ class OrchestratorError(Exception):
 
 
 class InvalidRequest(OrchestratorError):
-    """Correct the request as the message says and send it again; nothing was run."""
+    """Correct the request as the message says, then send it again. Nothing was run."""
 
     code = "invalid_request"
     category = Category.INVALID
@@ -79,21 +79,21 @@ class UnsupportedContentType(OrchestratorError):
 
 
 class CodeTooLarge(OrchestratorError):
-    """Send less code: pass large data through a tool or create it inside the program."""
+    """Send less code. Pass large data through a tool, or create it inside the program."""
 
     code = "code_too_large"
     category = Category.TOO_LARGE
 
 
 class Unauthenticated(OrchestratorError):
-    """Send the key as 'Authorization: Bearer KEY' or 'X-API-Key: KEY'; keys are in secrets/*.key."""
+    """Send the key as 'Authorization: Bearer KEY' or 'X-API-Key: KEY'. Keys are in secrets/*.key."""
 
     code = "unauthenticated"
     category = Category.UNAUTHENTICATED
 
 
 class ForeignOrigin(OrchestratorError):
-    """A web page of another site may not use the API; call it from a program, or from a page on this machine."""
+    """Call the API from a program, or from a page on this machine. A web page of another site may not use it."""
 
     code = "foreign_origin"
     category = Category.DENIED
@@ -130,7 +130,7 @@ class RangeNotSatisfiable(OrchestratorError):
 
 
 class QueueFull(OrchestratorError):
-    """Too many executions are waiting; try again later, or raise CODE_EXECUTOR_MAX_WAITING or its _PER_CALLER."""
+    """Try again later, or raise CODE_EXECUTOR_MAX_WAITING or CODE_EXECUTOR_MAX_WAITING_PER_CALLER."""
 
     code = "queue_full"
     category = Category.LIMITED
@@ -144,7 +144,7 @@ class IdempotencyMismatch(OrchestratorError):
 
 
 class ShuttingDown(OrchestratorError):
-    """The daemon is stopping; try again when it is back."""
+    """Try again when the daemon is back."""
 
     code = "shutting_down"
     category = Category.UNAVAILABLE
@@ -158,7 +158,7 @@ class NotReady(OrchestratorError):
 
 
 class EngineUnavailable(OrchestratorError):
-    """Check the container engine with 'make doctor'; the daemon recovers by itself when it is back."""
+    """Check the container engine with 'make doctor'. The daemon recovers by itself when the engine is back."""
 
     code = "engine_unavailable"
     category = Category.UNAVAILABLE
@@ -179,28 +179,28 @@ class NetworkUnsafe(OrchestratorError):
 
 
 class LockdownMismatch(OrchestratorError):
-    """The engine did not apply the lockdown, so nothing was run; the log line lockdown.mismatch lists what differs."""
+    """Look at the log line lockdown.mismatch, which lists what differs. Nothing was run."""
 
     code = "lockdown_mismatch"
     category = Category.UNAVAILABLE
 
 
 class SandboxFault(OrchestratorError):
-    """The sandbox failed, not your program; run it again, and look at the daemon's log if it recurs."""
+    """Run it again: the sandbox failed, not your program. Look at the daemon's log if it recurs."""
 
     code = "sandbox_error"
     category = Category.UNAVAILABLE
 
 
 class JournalUnavailable(OrchestratorError):
-    """Free disk space or make the data directory writable; nothing is run unrecorded."""
+    """Free disk space, or make the data directory writable. Nothing is run unrecorded."""
 
     code = "journal_unavailable"
     category = Category.UNAVAILABLE
 
 
 class ToolDenied(OrchestratorError):
-    """Use a tool that your role may call: GET /tools lists them; an operator extends the role in roles.json."""
+    """Use a tool that your role may call: GET /tools lists them. An operator can extend the role in roles.json."""
 
     code = "tool_denied"
     category = Category.DENIED
@@ -208,18 +208,18 @@ class ToolDenied(OrchestratorError):
 
 
 class ToolUnavailable(OrchestratorError):
-    """The tool's server cannot be reached now; it is retried in the background, so try again later."""
+    """Try again later. The daemon keeps trying to reach the tool's server."""
 
     code = "tool_unavailable"
     category = Category.UNAVAILABLE
 
 
 class ToolNotFound(OrchestratorError):
-    """Search for the tool with GET /tools/search; names are compared exactly."""
+    """Search for the tool with GET /tools/search. Names are compared exactly."""
 
     code = "tool_not_found"
     category = Category.NOT_FOUND
-    hint_for_models = "Search for the tool with search_tools; names are compared exactly."
+    hint_for_models = "Search for the tool with search_tools. Names are compared exactly."
 
 
 class InvalidArguments(OrchestratorError):
@@ -238,7 +238,7 @@ class LimitExceeded(OrchestratorError):
 
 
 class GrantInvalid(OrchestratorError):
-    """A grant is valid for one execution, in its own sandbox, until it ends."""
+    """Call tools from the program while it runs. A grant is valid for one execution, in its own sandbox."""
 
     code = "grant_invalid"
     category = Category.UNAUTHENTICATED
@@ -253,7 +253,7 @@ class ChatNotConfigured(OrchestratorError):
 
 
 class RoomDenied(OrchestratorError):
-    """Use a room that your role may use; an operator extends chatRooms of the role in roles.json."""
+    """Use a room that your role may use. An operator can extend chatRooms of the role in roles.json."""
 
     code = "room_denied"
     category = Category.DENIED
@@ -267,21 +267,21 @@ class RoomNotFound(OrchestratorError):
 
 
 class ChatRefused(OrchestratorError):
-    """The homeserver said no, and the message says why; asking again will not help."""
+    """Act on what the message says. Asking again will not help."""
 
     code = "chat_refused"
     category = Category.REFUSED_ELSEWHERE
 
 
 class ChatRateLimited(OrchestratorError):
-    """The homeserver wants fewer requests; ask again after the time that the message names."""
+    """Ask again after the time that the message names."""
 
     code = "chat_rate_limited"
     category = Category.LIMITED
 
 
 class ChatUnavailable(OrchestratorError):
-    """The homeserver cannot be reached now; ask again later."""
+    """Ask again later."""
 
     code = "chat_unavailable"
     category = Category.UNAVAILABLE
