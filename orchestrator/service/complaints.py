@@ -38,7 +38,7 @@ def _complaint(item: Any, properties: dict[str, Any], about: str) -> str:
             return f"{name} is missing."
         case "extra_forbidden":
             known = ", ".join(f"`{known}`" for known in properties)
-            return f"{name} is not a known field; {f'the fields are {known}' if known else 'leave it out'}."
+            return f"{name} is unknown; {f'known are {known}' if known else 'leave it out'}."
     schema = properties.get(str(item["loc"][0]), {}) if item["loc"] else {"type": "object"}
     required = requirement(schema) if len(item["loc"]) < 2 else None
     return f"{name} must be {required}." if required else f"{name}: {item['msg']}."

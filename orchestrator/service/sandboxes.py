@@ -90,8 +90,11 @@ class Sandboxes:
         self._do_in_background(self._destroy(lease))
 
     async def all_destroyed(self) -> None:
-        while self._in_background:
-            await asyncio.wait(self._in_background)
+        # A start that has just ended is not in the background any more, but its owner has yet to destroy it.
+        while self._in_background or self._starts.count:
+            await self._starts.nothing.wait()
+            if self._in_background:
+                await asyncio.wait(self._in_background)
 
     async def _start(self, spec: SandboxSpec) -> Lease:
         sandbox = await self._engine.create_sandbox(spec, self._accept)

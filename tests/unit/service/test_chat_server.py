@@ -113,7 +113,7 @@ async def test_other_servers_are_called_as_before(server):
         (
             "send",
             {"text": "x", "html": "<b>"},
-            "`html` is not a known field; the fields are `text`, `room`, `transactionId`.",
+            "`html` is unknown; known are `text`, `room`, `transactionId`.",
         ),
         ("send", {"text": 1}, "text"),
         ("read", {"limit": 0}, "limit"),
