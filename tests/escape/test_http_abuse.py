@@ -520,3 +520,30 @@ async def test_an_oversized_message_of_mcp_is_refused(api):
     headers = ACCEPT | {"Content-Type": "application/json"}
     async with api.session.post(f"{api.url}/mcp", data=body, headers=headers) as response:
         assert response.status == 413, await response.text()
+
+
+INJECTIONS = [
+    "' OR 1=1 --",
+    "x') OR (1=1",
+    "x' UNION SELECT * FROM executions --",
+    "%",
+    "*",
+    "code-executor-admin",
+    ":caller",
+    "?1",
+    "\x00",
+    "code-executor-admin\x00",
+]
+
+
+@pytest.mark.parametrize("name", ["caller", "tool"])
+@pytest.mark.parametrize("hostile", INJECTIONS)
+async def test_no_filter_shows_anothers_executions(api, developer, name, hostile):
+    """The control: the admin, asking for the same caller, does find what the developer may not see."""
+    secret = (await api.python("print('secret')"))["executionId"]
+    _, everything = await api.get("/executions", params={"caller": "code-executor-admin"})
+    assert secret in [each["executionId"] for each in everything["executions"]]
+    status, told = await developer.get("/executions", params={name: hostile})
+    assert status in (200, 422), told
+    assert {each["caller"] for each in told.get("executions", ())} <= {"code-executor-developer"}
+    assert secret not in json.dumps(told)
