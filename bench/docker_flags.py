@@ -8,7 +8,7 @@ from typing import Any
 from bench.paths import RUNNER_IMAGE, SECCOMP
 from orchestrator.domain.execution import Language, Recipe
 from orchestrator.domain.sandbox import SandboxSpec
-from orchestrator.engines.docker.lockdown import Identity, Policy, sandbox_config
+from orchestrator.engines.docker.lockdown import Confinement, Identity, sandbox_config
 from orchestrator.settings import Settings
 
 Flags = list[str]
@@ -71,5 +71,5 @@ def _chosen(options: Mapping[str, Any]) -> dict[str, Any]:
 def _config() -> dict[str, Any]:
     settings = Settings()
     spec = SandboxSpec(Recipe(Language.PYTHON), settings.limits(None), "bench", 3600)
-    policy = Policy(RUNNER_IMAGE, settings.network, SECCOMP.read_text(), settings.runtime)
+    policy = Confinement(RUNNER_IMAGE, settings.network, SECCOMP.read_text(), settings.runtime)
     return sandbox_config(spec, "slot", policy, Identity("bench", "bench"), 0)

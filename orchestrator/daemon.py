@@ -30,7 +30,7 @@ from orchestrator.catalog.toolbox import Toolbox
 from orchestrator.domain.errors import OrchestratorError
 from orchestrator.domain.execution import ExecutionResult
 from orchestrator.engines.docker.engine import DockerEngine
-from orchestrator.engines.docker.lockdown import Identity, Policy
+from orchestrator.engines.docker.lockdown import Confinement, Identity
 from orchestrator.faces.auth import Authenticator
 from orchestrator.faces.context import Services
 from orchestrator.faces.gateway.app import Gateway
@@ -43,20 +43,20 @@ from orchestrator.service.chat import Chat
 from orchestrator.service.chat_server import ChatServer
 from orchestrator.service.direct_calls import DirectCalls
 from orchestrator.service.executions import Executions, ProgramRules
+from orchestrator.service.ports import Engine
 from orchestrator.service.provisions import Provisions
 from orchestrator.service.readiness import Readiness
 from orchestrator.service.reaper import Reaper
 from orchestrator.service.records import Records
 from orchestrator.service.sandboxes import Sandboxes
 from orchestrator.service.servers import Servers
-from orchestrator.service.tool_calls import Policy as CallPolicy
-from orchestrator.service.tool_calls import ToolCalls
+from orchestrator.service.tool_calls import Policy, ToolCalls
 from orchestrator.service.warm_pool import WarmPool
 from orchestrator.settings import Settings
 from orchestrator.upstreams.servers_file import read_servers
 from orchestrator.upstreams.upstreams import Upstreams
 from orchestrator.upstreams.watched_file import WatchedServersFile
-from orchestrator.wrappers.provision import WrapperFiles
+from orchestrator.wrappers.wrapper_files import WrapperFiles
 
 log = structlog.get_logger()
 
@@ -66,8 +66,6 @@ ACCESS_CHECK_SECONDS = 1.0
 # One byte of code can take six in JSON (\\u00e9), and the rest of the body is small.
 JSON_EXPANSION = 6
 BODY_ALLOWANCE_BYTES = 64 * 1024
-# What looks at every tool call before it is sent and after it is answered, in this order.
-POLICIES: tuple[CallPolicy, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +168,9 @@ def _build_tools(settings: Settings, access: AccessFiles, journal: SqliteJournal
     catalog = Catalog(servers, tokens)
     catalog.refresh()  # what is built in is there from the start
     toolbox = Toolbox(catalog, observations)
-    calls = ToolCalls(toolbox, servers, observations, access, journal, settings.gateway_limits, POLICIES)
+    calls = ToolCalls(
+        toolbox, servers, observations, access, journal, settings.gateway_limits, build_policies(settings)
+    )
     gateway = Gateway(calls, toolbox, settings.max_tool_request_bytes)
     undo.push_async_callback(gateway.shut_down)
     return Tools(
@@ -249,15 +249,22 @@ def _start_loops(loops: Loops, settings: Settings, access: AccessFiles, tools: T
     loops.repeat("pool", programs.pool.tend, 0)
 
 
-def build_engine(settings: Settings, owner: str) -> DockerEngine:
-    policy = Policy(
+def build_policies(settings: Settings) -> tuple[Policy, ...]:
+    """Return what looks at every tool call before it is sent and, in reverse order, at its result."""
+    return ()
+
+
+def build_engine(settings: Settings, owner: str) -> Engine:
+    confinement = Confinement(
         image=settings.runner_image,
         network=settings.network,
         seccomp_profile=settings.seccomp_file.read_text(),
         runtime=settings.runtime,
     )
     identity = Identity(owner=owner, epoch=secrets.token_hex(8))
-    return DockerEngine(settings.docker_host, policy, identity, max_calls=2 * settings.max_running + SPARE_ENGINE_CALLS)
+    return DockerEngine(
+        settings.docker_host, confinement, identity, max_calls=2 * settings.max_running + SPARE_ENGINE_CALLS
+    )
 
 
 def instance_id(file: Path) -> str:

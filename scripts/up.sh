@@ -7,8 +7,11 @@ set -euo pipefail
 readonly READY_SECONDS=90
 
 ensure_keys() {
-    "$VENV/bin/code-executor" keys ensure >"$LOGS/keys.log" 2>&1 && return
+    local status=0
+    "$VENV/bin/code-executor" keys ensure >"$LOGS/keys.log" 2>&1 || status=$?
+    [ "$status" -ne 0 ] || return 0
     show_tail "$LOGS/keys.log"
+    [ "$status" -ne 78 ] || fail "A setting or the role file is wrong, as the line above says; correct it in .env, the environment or roles.json, then run make again."
     fail "The keys in $(secrets_dir)/ could not be made; make that directory writable for $(id -un), then run make again."
 }
 

@@ -14,9 +14,11 @@ from tests.support.installation import Installation
 STARTS_PROCESSES = (
     "tests/unit/client_library/",
     "tests/unit/runner/",
-    "tests/unit/wrappers/",
     "tests/unit/setup/",
     "tests/unit/upstreams/test_stdio",
+    "tests/unit/wrappers/test_injection",
+    "tests/unit/wrappers/test_real_tools",
+    "tests/unit/wrappers/test_types",
 )
 
 

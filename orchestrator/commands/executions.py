@@ -30,7 +30,7 @@ from orchestrator.commands.terminal import (
     print_table,
 )
 from orchestrator.domain.chat import printable
-from orchestrator.domain.execution import Language, Outcome
+from orchestrator.domain.execution import Kind, Language, Outcome, State
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _COLOURS = {"completed": "green", "failed": "yellow", "cancelled": "dim"}
@@ -41,10 +41,12 @@ class NotATime(ValueError):
 
 
 def executions(
-    outcome: Annotated[Outcome | None, typer.Option(help="Only those that ended so.")] = None,
-    caller: Annotated[str | None, typer.Option(help="Only those of the key with this name.")] = None,
+    outcome: Annotated[Outcome | None, typer.Option(help="Only executions with this outcome.")] = None,
+    state: Annotated[State | None, typer.Option(help="Only executions in this state.")] = None,
+    kind: Annotated[Kind | None, typer.Option(help="Only programs, or only single tool calls.")] = None,
+    caller: Annotated[str | None, typer.Option(help="Only executions of the key with this name.")] = None,
     language: Annotated[Language | None, typer.Option(help="Only programs in this language.")] = None,
-    tool: Annotated[str | None, typer.Option(help="Only those that called it: SERVER/TOOL, or a SERVER.")] = None,
+    tool: Annotated[str | None, typer.Option(help="Only those that called SERVER/TOOL, or a tool of SERVER.")] = None,
     since: Annotated[str | None, typer.Option(help="At or after: 15m, 2h or 7d ago, or a time.")] = None,
     until: Annotated[str | None, typer.Option(help="Before: 15m, 2h or 7d ago, or a time.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=500, help="How many.")] = 20,
@@ -55,25 +57,30 @@ def executions(
         times = {name: moment(text) for name, text in (("since", since), ("until", until)) if text}
     except NotATime as error:
         fail(str(error), EXIT_BAD_USE)
-    chosen = {"outcome": outcome, "caller": caller, "language": language, "tool": tool, **times, "limit": limit}
+    chosen = {"outcome": outcome, "state": state, "kind": kind, "caller": caller, "language": language, "tool": tool}
+    chosen |= {**times, "limit": str(limit)}
     found = ask_daemon("/executions", [(name, str(value)) for name, value in chosen.items() if value is not None])
     if as_json:
         print_json(found)
     elif found["executions"]:
         print_list(out, found["executions"])
+        if found["next"] is not None:
+            err.print(f"These are the newest {limit}; --limit shows more.")
     else:
-        err.print("Nothing fits.")
+        err.print("No execution matches.")
 
 
 def show(
-    execution_id: Annotated[str | None, typer.Argument(metavar="ID", help="Else the newest that you see.")] = None,
+    execution_id: Annotated[
+        str | None, typer.Argument(metavar="ID", help="The newest program that you may see, if absent.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show one execution: how it ended, its tool calls and what it printed."""
     if execution_id is None:
         newest = ask_daemon("/executions", [("limit", "1"), ("kind", "program")])["executions"]
         if not newest:
-            fail("Nothing has run yet.", EXIT_CANNOT_CALL)
+            fail("You have run nothing yet.", EXIT_CANNOT_CALL)
         execution_id = str(newest[0]["executionId"])
     found = ask_daemon(f"/executions/{quote(execution_id, safe='')}")
     if as_json:
@@ -102,7 +109,7 @@ def print_list(console: Console, executions: list[Json]) -> None:
             _outcome(execution),
             plain(execution["language"] or ("tool call" if execution["kind"] == "call" else "")),
             f"{took} ms" if took is not None else "",
-            f"{execution['outputBytes']} B",
+            f"{execution['outputBytes']} B" if execution["state"] == "finished" else "",
             plain(execution["caller"]),
         )
     print_table(console, table)

@@ -6,6 +6,7 @@ that tells the reader what to do next.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import ClassVar
 
@@ -294,7 +295,14 @@ class ChatUnconfirmed(OrchestratorError):
     category = Category.UNCONFIRMED
 
 
+def kinds(parent: type[OrchestratorError] = OrchestratorError) -> Iterator[type[OrchestratorError]]:
+    """Yield every class of error, however deep."""
+    yield parent
+    for child in parent.__subclasses__():
+        yield from kinds(child)
+
+
 def fault_of(code: str | None, message: str) -> OrchestratorError:
     """Return the error that was recorded under its code, so that it is told as it was when it happened."""
-    known = {kind.code: kind for kind in OrchestratorError.__subclasses__()}
+    known = {kind.code: kind for kind in kinds()}
     return known.get(code or "", OrchestratorError)(message, retry_after_seconds=5)

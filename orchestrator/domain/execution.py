@@ -14,10 +14,10 @@ MEBIBYTE = 1024 * 1024
 
 
 class Language(StrEnum):
-    """A language of programs, with the suffixes of its source files (ours first) and the cost of an idle sandbox."""
+    """A language of programs."""
 
-    suffixes: tuple[str, ...]
-    idle_bytes: int  # with all that the engine keeps beside the sandbox; measured in bench/
+    suffixes: tuple[str, ...]  # of its source files; the first is the one that we write
+    idle_bytes: int  # what an idle sandbox costs, with all that the engine keeps beside the sandbox; measured in bench/
 
     TYPESCRIPT = "typescript", (".ts", ".mts"), 55 * MEBIBYTE
     PYTHON = "python", (".py",), 30 * MEBIBYTE
@@ -97,10 +97,10 @@ class Image:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What a sandbox is prepared for: the language, and the role's wrappers by their digest."""
+    """What a sandbox is prepared for: the language, and the files that it finds, by their digest."""
 
     language: Language
-    wrappers: str = ""
+    files_digest: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,6 +236,7 @@ class Filter:
 
     caller: str | None = None
     kind: Kind | None = None
+    state: State | None = None
     outcome: Outcome | None = None
     language: Language | None = None
     server: str | None = None

@@ -91,6 +91,7 @@ DELETE FROM executions WHERE {_CLASS} = ?1 AND state NOT IN ('queued', 'running'
 CONDITIONS = {
     "caller": "caller = :caller",
     "kind": "kind = :kind",
+    "state": "state = :state",
     "outcome": "outcome = :outcome",
     "language": "language = :language",
     "since": "accepted_at >= :since",

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ValidationError
 
 MOST = 5
 NAME_CHARACTERS = 100
+TOOL_PATTERN = r"^[^/]+(/[^/]+)?$"
 _NUMBERS = {"integer": "a whole number", "number": "a number"}
 _PLAIN = {"boolean": "true or false", "object": "an object", "array": "a list", "string": "a string"}
 
@@ -55,6 +56,12 @@ def requirement(schema: dict[str, Any]) -> str | None:
     kind = str(schema.get("type"))
     if kind in _NUMBERS:
         return f"{_NUMBERS[kind]}{_bounds(schema)}"
+    if kind == "string" and schema.get("format") == "date-time":
+        return "a time in ISO 8601 with its offset, such as 2026-11-16T09:00:00Z (in a URL, + is %2B)"
+    if kind == "string" and schema.get("pattern") == TOOL_PATTERN:
+        return "SERVER or SERVER/TOOL"
+    if kind == "string" and schema.get("minLength") == 1 and "maxLength" not in schema:
+        return "a string that is not empty"
     if kind == "string" and (least := schema.get("minLength", 0)) | (most := schema.get("maxLength", 0)):
         return f"a string of {least} to {most} characters" if most else f"a string of at least {least} characters"
     return _PLAIN.get(kind)

@@ -59,6 +59,9 @@ class DirectCalls:
         except OrchestratorError as error:
             ending = Ending(Outcome.FAILED, error_code=error.code, detail=error.summary)
             raise
+        except Exception:
+            ending = Ending(Outcome.SANDBOX_ERROR, error_code=OrchestratorError.code, detail="The daemon failed.")
+            raise
         finally:
             calls = grant.calls()  # before the revocation: what was in flight is told as such
             grant.revoke()

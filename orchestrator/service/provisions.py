@@ -39,7 +39,10 @@ class Provisions:
         if (role, language) not in self._gathered:
             files: dict[str, str] = {}
             for contributor in self._contributors:
-                files.update(contributor.files(role, language))
+                given = contributor.files(role, language)
+                if twice := files.keys() & given.keys():
+                    raise ValueError(f"two contributors give {min(twice)}")
+                files.update(given)
             self._gathered[role, language] = Recipe(language, _digest(files)), files
         return self._gathered[role, language]
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import secrets
+from dataclasses import replace
 
 import pytest
 
@@ -10,7 +11,15 @@ from orchestrator.daemon import build_engine
 from orchestrator.domain.execution import Language, Outcome, Recipe, Stream
 from orchestrator.domain.sandbox import Program, SandboxSpec, Verdict
 from tests.support.api import until
-from tests.support.fake_engine import CALL_THE_GATEWAY, EXIT_3, FOREVER, HELLO, FakeEngine
+from tests.support.fake_engine import (
+    CALL_THE_GATEWAY,
+    EXIT_3,
+    FLOOD,
+    FOREVER,
+    HELLO,
+    READ_WHAT_IS_GIVEN,
+    FakeEngine,
+)
 from tests.support.installation import Installation
 from tests.support.samples import limits
 
@@ -77,6 +86,28 @@ async def test_an_endless_program_ends_at_its_timeout_with_what_it_printed(sandb
     seen, receive = collector()
     ending = await sandbox.run(Program(FOREVER, limits(timeout_seconds=2)), receive)
     assert (ending.outcome, seen[Stream.STDOUT]) == (Outcome.TIMED_OUT, b"begun\n")
+
+
+async def test_a_program_finds_the_files_of_its_sandbox_and_its_environment(engine):
+    sandbox = await engine.create_sandbox(replace(spec(), files={"given/file.txt": "file é"}), refuse)
+    seen, receive = collector()
+    ending = await sandbox.run(Program(READ_WHAT_IS_GIVEN, limits(), {"GIVEN": "a=b"}), receive)
+    await sandbox.destroy()
+    assert (ending.outcome, seen[Stream.STDOUT].decode()) == (Outcome.COMPLETED, "file é a=b\n")
+
+
+async def test_a_program_that_prints_without_end_is_ended_at_its_limit(sandbox):
+    seen, receive = collector()
+    ending = await sandbox.run(Program(FLOOD, limits()), receive)
+    assert ending.outcome is Outcome.OUTPUT_LIMIT
+    assert len(seen[Stream.STDOUT]) == limits().max_output_bytes
+
+
+async def test_a_sandbox_that_has_preloaded_runs_its_program(sandbox):
+    await sandbox.preload()
+    seen, receive = collector()
+    await sandbox.run(Program(HELLO, limits()), receive)
+    assert seen[Stream.STDOUT] == b"hello\n"
 
 
 async def test_what_runs_is_listed_as_owned_until_it_is_destroyed(engine):

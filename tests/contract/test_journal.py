@@ -191,6 +191,8 @@ async def test_recovery_marks_only_what_its_own_instance_had_under_way(journal):
     [
         (Filter(), ["call", "refused", "typescript", "python"]),
         (Filter(kind=Kind.CALL), ["call"]),
+        (Filter(state=State.REFUSED), ["refused"]),
+        (Filter(state=State.FINISHED), ["call", "python"]),
         (Filter(outcome=Outcome.FAILED), ["python"]),
         (Filter(outcome=Outcome.TIMED_OUT), []),
         (Filter(language=Language.TYPESCRIPT), ["typescript"]),

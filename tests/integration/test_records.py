@@ -57,6 +57,7 @@ async def test_each_filter_narrows_the_list(place):
     assert await found(admin, tool="postgres/other") == set()
     assert await found(admin, caller="code-executor-developer") == {ran["called"], ran["failed"]}
     assert await found(admin, kind="call") == set()
+    assert await found(admin, state="running") == set()
 
 
 async def test_times_are_compared_with_their_offset(place):
@@ -79,8 +80,12 @@ async def test_a_developer_finds_only_its_own_whatever_it_asks_for(place):
     [
         ("/executions?outcom=failed", "`outcom` is unknown"),
         ("/executions?outcome=lost", "`outcome` must be one of completed"),
-        ("/executions?since=yesterday", "`since`"),
-        ("/executions?since=2026-11-16T00:00:00", "`since`"),
+        ("/executions?since=yesterday", "`since` must be a time in ISO 8601 with its offset"),
+        ("/executions?since=2026-11-16T00:00:00", "`since` must be a time in ISO 8601 with its offset"),
+        ("/executions?since=1763300000", "`since` must be a time in ISO 8601 with its offset"),
+        ("/executions?tool=/query", "`tool` must be SERVER or SERVER/TOOL."),
+        ("/executions?tool=/", "`tool` must be SERVER or SERVER/TOOL."),
+        ("/executions?tool=a/b/c", "`tool` must be SERVER or SERVER/TOOL."),
         ("/executions?limit=0", "`limit` must be a whole number from 1 to 500."),
         ("/executions?limit=1&limit=2", "`limit` must be given once."),
         ("/executions/x?ofset=1", "`ofset` is unknown"),

@@ -18,6 +18,8 @@ from orchestrator.service.ports import Accept
 HELLO = "print('hello')"
 EXIT_3 = "import sys; print('out'); print('err', file=sys.stderr); sys.exit(3)"
 FOREVER = "print('begun')\nwhile True: pass"
+READ_WHAT_IS_GIVEN = "import os\nprint(open('/workspace/given/file.txt').read(), os.environ['GIVEN'])"
+FLOOD = "while True: print('x' * 1000)"
 CALL_THE_GATEWAY = (
     "import socket\n"
     f"with socket.create_connection(('127.0.0.1', {GATEWAY_PORT})) as gateway:\n"
@@ -31,6 +33,7 @@ _ids = count(1)
 @dataclass
 class FakeSandbox:
     engine: FakeEngine
+    spec: SandboxSpec
     accept: Accept
     id: str = field(default_factory=lambda: f"container-{next(_ids)}")
     alive: bool = True
@@ -59,6 +62,13 @@ class FakeSandbox:
             case code if code == FOREVER:
                 receive(Stream.STDOUT, b"begun\n")
                 return await self._time_out_after(program.limits.timeout_seconds)
+            case code if code == READ_WHAT_IS_GIVEN:
+                text = f"{self.spec.files['given/file.txt']} {program.environment['GIVEN']}\n"
+                receive(Stream.STDOUT, text.encode())
+                return Ending(Outcome.COMPLETED, exit_code=0)
+            case code if code == FLOOD:
+                receive(Stream.STDOUT, b"x" * program.limits.max_output_bytes)
+                return Ending(Outcome.OUTPUT_LIMIT, exit_code=137, signal=9)
             case code if code == CALL_THE_GATEWAY:
                 connection = _Connection()
                 self.accept(self.id).connection_made(connection)
@@ -107,7 +117,7 @@ class FakeEngine:
             await self.may_start.wait()
         finally:
             self.starting -= 1
-        sandbox = FakeSandbox(self, accept)
+        sandbox = FakeSandbox(self, spec, accept)
         self.containers[sandbox.id] = sandbox
         self.made.append(sandbox)
         return sandbox

@@ -72,7 +72,8 @@ class FakeJournal:
 
     def _fits(self, record: ExecutionRecord, wanted: Filter) -> bool:
         equal = all(
-            getattr(wanted, name) in (None, getattr(record, name)) for name in ("caller", "kind", "outcome", "language")
+            getattr(wanted, name) in (None, getattr(record, name))
+            for name in ("caller", "kind", "state", "outcome", "language")
         )
         calls = self._calls_of(record.id).values()
         called = wanted.server is None or any(

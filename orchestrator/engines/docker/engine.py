@@ -31,7 +31,7 @@ from orchestrator.domain.errors import (
 from orchestrator.domain.sandbox import Finding, OwnedContainer, SandboxSpec, Verdict
 from orchestrator.engines.docker import lockdown
 from orchestrator.engines.docker.attach import AttachedLeash
-from orchestrator.engines.docker.lockdown import Identity, Policy
+from orchestrator.engines.docker.lockdown import Confinement, Identity
 from orchestrator.engines.docker.sandbox import DockerSandbox
 from orchestrator.engines.docker.slots import Slot, Slots
 from orchestrator.engines.runner.leash import Leash
@@ -82,9 +82,9 @@ def _refused(error: docker.errors.APIError) -> EngineUnavailable:
 class DockerEngine:
     """Containers of one Docker daemon, each in a network slot of its own."""
 
-    def __init__(self, docker_host: str, policy: Policy, identity: Identity, *, max_calls: int) -> None:
+    def __init__(self, docker_host: str, confinement: Confinement, identity: Identity, *, max_calls: int) -> None:
         self._docker_host = docker_host
-        self._policy = policy
+        self._confinement = confinement
         self._identity = identity
         self._max_calls = max_calls
         self._threads = ThreadPoolExecutor(max_calls, thread_name_prefix="docker")
@@ -105,7 +105,7 @@ class DockerEngine:
         slot = await self._slots.borrow()
         try:
             deadline = time.time() + spec.lifetime_seconds
-            config = lockdown.sandbox_config(spec, slot.id, self._policy, self._identity, deadline)
+            config = lockdown.sandbox_config(spec, slot.id, self._confinement, self._identity, deadline)
             container_id, supervisor = await self._start(config, SupervisorSession)
         except BaseException:
             await self._slots.retire(slot)  # what failed to start may not be gone yet
@@ -117,7 +117,7 @@ class DockerEngine:
     @_in_our_words
     async def _create_slot(self) -> Slot:
         await self._ensure_network()
-        container_id, keeper = await self._start(lockdown.slot_config(self._policy, self._identity), KeeperSession)
+        container_id, keeper = await self._start(lockdown.slot_config(self._confinement, self._identity), KeeperSession)
         return Slot(container_id, keeper, self._see_off)
 
     @_in_our_words
@@ -132,7 +132,7 @@ class DockerEngine:
             deadline = float(labels.get(lockdown.LABEL_DEADLINE, 0))
             # Whoever has the socket can change a container after it was verified: another network is a way out.
             networks = set((item.get("NetworkSettings") or {}).get("Networks") or {})
-            allowed = {self._policy.network} if kind == lockdown.Kind.SLOT else set()
+            allowed = {self._confinement.network} if kind == lockdown.Kind.SLOT else set()
             container = OwnedContainer(
                 id=item["Id"],
                 of_this_epoch=labels.get(lockdown.LABEL_EPOCH) == self._identity.epoch,
@@ -201,7 +201,7 @@ class DockerEngine:
     async def _version_findings(self) -> list[Finding]:
         version = await self._call(lambda api: api.version())
         info = await self._call(lambda api: api.info())
-        api_version, runtime, known = version["ApiVersion"], self._policy.runtime, sorted(info["Runtimes"])
+        api_version, runtime, known = version["ApiVersion"], self._confinement.runtime, sorted(info["Runtimes"])
         if tuple(int(part) for part in api_version.split(".")) < LEAST_API_VERSION:
             fix = "Update the engine to 20.10 or newer."
             findings = [Finding("engine version", Verdict.FAILED, f"API {api_version}", fix)]
@@ -217,16 +217,16 @@ class DockerEngine:
     @_in_our_words
     async def _image_state(self) -> str:
         image = await self._require_image()
-        return f"{self._policy.image} ({image['Id']})"
+        return f"{self._confinement.image} ({image['Id']})"
 
     @_in_our_words
     async def _network_state(self) -> str:
         """Look at the network without making it."""
         known = await self._networks()
         if not known:
-            return f"{self._policy.network} (not there yet: the daemon makes it)"
+            return f"{self._confinement.network} (not there yet: the daemon makes it)"
         self._require_safe(known[0])
-        return f"{self._policy.network} (internal, without a host address)"
+        return f"{self._confinement.network} (internal, without a host address)"
 
     async def close(self) -> None:
         await self._slots.retire_all()
@@ -275,13 +275,13 @@ class DockerEngine:
 
     async def _require_image(self) -> Mapping[str, Any]:
         try:
-            image: Mapping[str, Any] = await self._call(lambda api: api.inspect_image(self._policy.image))
+            image: Mapping[str, Any] = await self._call(lambda api: api.inspect_image(self._confinement.image))
         except docker.errors.ImageNotFound as error:
             raise self._image_missing() from error
         return image
 
     def _image_missing(self) -> RunnerImageMissing:
-        return RunnerImageMissing(f"The engine has no image {self._policy.image}.")
+        return RunnerImageMissing(f"The engine has no image {self._confinement.image}.")
 
     async def _ensure_network(self) -> None:
         async with self._making_network:
@@ -290,7 +290,7 @@ class DockerEngine:
                 labels = {lockdown.LABEL: "network", lockdown.LABEL_OWNER: self._identity.owner}
                 await self._call(
                     lambda api: api.create_network(
-                        self._policy.network,
+                        self._confinement.network,
                         driver="bridge",
                         internal=True,
                         options=NETWORK_OPTIONS,
@@ -301,24 +301,25 @@ class DockerEngine:
                 known = await self._networks()
             for network in known[1:]:
                 if lockdown.LABEL not in (network["Labels"] or {}):
-                    raise NetworkUnsafe(f"There are several networks named {self._policy.network}.")
+                    raise NetworkUnsafe(f"There are several networks named {self._confinement.network}.")
                 with suppress(docker.errors.NotFound):
                     await self._call(methodcaller("remove_network", network["Id"]))
         self._require_safe(known[0])
 
     async def _networks(self) -> list[Mapping[str, Any]]:
         """List those with our name, which the engine does not keep unique, the oldest first."""
-        found = await self._call(lambda api: api.networks(names=[self._policy.network]))
-        exact = [network for network in found if network["Name"] == self._policy.network]
+        found = await self._call(lambda api: api.networks(names=[self._confinement.network]))
+        exact = [network for network in found if network["Name"] == self._confinement.network]
         return sorted(exact, key=lambda network: str(network["Created"]))
 
     def _require_safe(self, network: Mapping[str, Any]) -> None:
         if not network["Internal"]:
-            raise NetworkUnsafe(f"The network {self._policy.network} must be internal, but is not.")
+            raise NetworkUnsafe(f"The network {self._confinement.network} must be internal, but is not.")
         missing = NETWORK_OPTIONS.items() - (network["Options"] or {}).items()
         if missing:
             raise NetworkUnsafe(
-                f"The network {self._policy.network} exists without the option {dict(missing)}, so it reaches the host."
+                f"The network {self._confinement.network} exists without the option {dict(missing)}, "
+                "so it reaches the host."
             )
 
     async def _call(self, use: Callable[[docker.APIClient], R]) -> R:

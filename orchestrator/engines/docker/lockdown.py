@@ -96,7 +96,7 @@ class Identity:
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class Confinement:
     image: str
     network: str
     seccomp_profile: str
@@ -104,14 +104,14 @@ class Policy:
 
 
 def sandbox_config(
-    spec: SandboxSpec, slot_id: str, policy: Policy, identity: Identity, deadline: float
+    spec: SandboxSpec, slot_id: str, confinement: Confinement, identity: Identity, deadline: float
 ) -> dict[str, Any]:
     lifetime = f"{spec.lifetime_seconds:.0f}"
     return {
-        **_attached_process(policy.image, [*PYTHON, SUPERVISOR, spec.recipe.language.value, lifetime], USER),
+        **_attached_process(confinement.image, [*PYTHON, SUPERVISOR, spec.recipe.language.value, lifetime], USER),
         "Labels": identity.labels(Kind.SANDBOX, spec.execution_id, deadline),
         "HostConfig": {
-            **_confinement(policy),
+            **_isolation(confinement),
             **_resources(spec.limits),
             "NetworkMode": f"container:{slot_id}",
             "Tmpfs": _tmpfs(spec.limits),
@@ -119,20 +119,20 @@ def sandbox_config(
     }
 
 
-def slot_config(policy: Policy, identity: Identity) -> dict[str, Any]:
+def slot_config(confinement: Confinement, identity: Identity) -> dict[str, Any]:
     """Compute the request for a slot, which runs only our own program: that closes the network, then drops its
     one capability."""
     return {
-        **_attached_process(policy.image, [*PYTHON, SLOT_KEEPER, str(GATEWAY_PORT)], "0:0"),
+        **_attached_process(confinement.image, [*PYTHON, SLOT_KEEPER, str(GATEWAY_PORT)], "0:0"),
         "Hostname": "sandbox",
         "Labels": identity.labels(Kind.SLOT, "", 0),
         "HostConfig": {
-            **_confinement(replace(policy, seccomp_profile=_with_capset(policy.seccomp_profile))),
+            **_isolation(replace(confinement, seccomp_profile=_with_capset(confinement.seccomp_profile))),
             "CapAdd": ["NET_ADMIN"],
             "Memory": SLOT_MEMORY_BYTES,
             "MemorySwap": SLOT_MEMORY_BYTES,
             "PidsLimit": SLOT_PROCESSES,
-            "NetworkMode": policy.network,
+            "NetworkMode": confinement.network,
             "Dns": ["127.0.0.1"],
             "DnsSearch": ["."],
         },
@@ -176,14 +176,14 @@ def _attached_process(image: str, command: list[str], user: str) -> dict[str, An
     }
 
 
-def _confinement(policy: Policy) -> dict[str, Any]:
+def _isolation(confinement: Confinement) -> dict[str, Any]:
     return {
         "AutoRemove": True,
         "ReadonlyRootfs": True,
         "CapDrop": ["ALL"],
         "CapAdd": None,
         "Privileged": False,
-        "SecurityOpt": ["no-new-privileges:true", f"seccomp={policy.seccomp_profile}"],
+        "SecurityOpt": ["no-new-privileges:true", f"seccomp={confinement.seccomp_profile}"],
         "MaskedPaths": list(MASKED_PATHS),
         "ReadonlyPaths": list(READONLY_PATHS),
         "IpcMode": "none",
@@ -192,7 +192,7 @@ def _confinement(policy: Policy) -> dict[str, Any]:
         "UsernsMode": "",
         "CgroupnsMode": "private",
         "CgroupParent": "",
-        "Runtime": policy.runtime,
+        "Runtime": confinement.runtime,
         "Init": False,
         "LogConfig": {"Type": "none", "Config": {}},
         "RestartPolicy": {"Name": "no", "MaximumRetryCount": 0},

@@ -148,4 +148,5 @@ def _validated(kind: type[B], order: Order) -> B:
 
 def _refusal(error: OrchestratorError) -> web.Response:
     body = {"code": error.code, "message": error.message, "hint": error.hint}
-    return web.json_response(body, status=status_of(error).value)
+    headers = {"Retry-After": str(error.retry_after_seconds)} if error.retry_after_seconds is not None else {}
+    return web.json_response(body, status=status_of(error).value, headers=headers)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+from typing import Annotated
 
 from aiohttp import web
-from pydantic import AwareDatetime, Field
+from pydantic import AwareDatetime, BeforeValidator, Field
 
 from orchestrator.domain.errors import RangeNotSatisfiable
-from orchestrator.domain.execution import Filter, Kind, Language, Outcome, Stream
+from orchestrator.domain.execution import Filter, Kind, Language, Outcome, State, Stream
 from orchestrator.faces.bodies import Body, ExecutionDetail, ExecutionReply, ExecutionSummary
 from orchestrator.faces.context import CALLER, SERVICES
 from orchestrator.faces.http.requests import JSON, Query
+from orchestrator.service.complaints import TOOL_PATTERN
 
 LARGEST_SEQUENCE = 2**62
 LARGEST_SLICE = 1024 * 1024
@@ -19,24 +21,39 @@ BYTE_RANGE = re.compile(r"bytes=(\d{1,12})?-(\d{1,12})?$")
 OCTETS = "application/octet-stream"
 
 
+def _not_a_number(value: object) -> object:
+    """pydantic takes a number for seconds since 1970; here a time is written out."""
+    if isinstance(value, str) and value.isdigit():
+        raise ValueError("a number is not a time")
+    return value
+
+
+Moment = Annotated[AwareDatetime, BeforeValidator(_not_a_number)]
+
+
 class ExecutionsQuery(Query):
     limit: int = Field(50, ge=1, le=500, description="How many, 50 by default.")
     before: int | None = Field(None, ge=0, le=LARGEST_SEQUENCE, description="The `next` of the previous page.")
-    outcome: Outcome | None = Field(None, description="Only those that ended so.")
-    caller: str | None = Field(None, max_length=256, description="Only those of the key with this name.")
+    state: State | None = Field(None, description="Only executions in this state.")
+    outcome: Outcome | None = Field(None, description="Only executions with this outcome.")
+    caller: str | None = Field(None, max_length=256, description="Only executions of the key with this name.")
     language: Language | None = Field(None, description="Only programs in this language.")
-    kind: Kind | None = Field(None, description="Only programs, or only single calls.")
+    kind: Kind | None = Field(None, description="Only programs, or only single tool calls.")
     tool: str | None = Field(
-        None, min_length=1, max_length=600, description="Only those that called it: SERVER/TOOL, or all of a SERVER."
+        None,
+        max_length=600,
+        pattern=TOOL_PATTERN,
+        description="Only executions that called this tool, as SERVER/TOOL, or any tool of a SERVER.",
     )
-    since: AwareDatetime | None = Field(None, description="Only those accepted at or after this time, in ISO 8601.")
-    until: AwareDatetime | None = Field(None, description="Only those accepted before this time, in ISO 8601.")
+    since: Moment | None = Field(None, description="Only executions accepted at or after this time, with its offset.")
+    until: Moment | None = Field(None, description="Only executions accepted before this time, with its offset.")
 
     def as_filter(self) -> Filter:
         server, _, tool = (self.tool or "").partition("/")
         return Filter(
             caller=self.caller,
             kind=self.kind,
+            state=self.state,
             outcome=self.outcome,
             language=self.language,
             server=server or None,

@@ -208,8 +208,8 @@ class TestList:
             f"2026-11-16 10:30:00  {ID}  completed  python  1234 ms  9 B  alice",
             f"2026-11-16 10:30:00  {ID}  failed  python  1234 ms  0 B  alice",
             f"2026-11-16 10:30:00  {ID}  completed  tool call  1234 ms  0 B  alice",
-            f"2026-11-16 10:30:00  {ID}  refused  python  0 B  alice",
-            f"2026-11-16 10:30:00  {ID}  running  python  0 B  alice",
+            f"2026-11-16 10:30:00  {ID}  refused  python  alice",
+            f"2026-11-16 10:30:00  {ID}  running  python  alice",
         ]
 
     def test_an_id_is_whole_on_a_narrow_terminal(self):
@@ -225,7 +225,7 @@ class TestList:
 
 class TestCommands:
     def test_the_filters_are_passed_on(self, daemon):
-        daemon.answer({"executions": [summary_of(FINISHED)]})
+        daemon.answer({"executions": [summary_of(FINISHED)], "next": None})
         ended = daemon.run(
             *("executions", "--outcome", "failed", "--caller", "a&b", "--language", "python", "--limit", "3"),
             *("--tool", "github/create_issue", "--since", "2026-11-16T09:30Z", "--until", "2026-11-16T10:30Z"),
@@ -253,9 +253,9 @@ class TestCommands:
         assert daemon.asked == []
 
     def test_an_empty_list_is_told_on_stderr(self, daemon):
-        daemon.answer({"executions": []})
+        daemon.answer({"executions": [], "next": None})
         ended = daemon.run("executions")
-        assert (ended.exit_code, ended.stdout, ended.stderr) == (0, "", "Nothing fits.\n")
+        assert (ended.exit_code, ended.stdout, ended.stderr) == (0, "", "No execution matches.\n")
 
     def test_what_the_daemon_refuses_is_told_in_one_line(self, daemon):
         daemon.refuse(422, "caller: it must have\n1 to 64 characters.", "Correct it.", "invalid_request")
@@ -273,7 +273,7 @@ class TestCommands:
         assert daemon.asked == ["/executions/..%2F%1B%5B31mx"]
 
     def test_show_without_an_id_takes_the_newest_program(self, daemon):
-        daemon.answer({"executions": [summary_of(FINISHED)]})
+        daemon.answer({"executions": [summary_of(FINISHED)], "next": None})
         daemon.answer(detail_of(FINISHED, "hello\n"))
         ended = daemon.run("show")
         assert ended.exit_code == 0
@@ -281,9 +281,9 @@ class TestCommands:
         assert daemon.asked == ["/executions?limit=1&kind=program", f"/executions/{ID}"]
 
     def test_show_says_when_nothing_has_run(self, daemon):
-        daemon.answer({"executions": []})
+        daemon.answer({"executions": [], "next": None})
         ended = daemon.run("show")
-        assert (ended.exit_code, ended.stderr) == (69, "code-executor: Nothing has run yet.\n")
+        assert (ended.exit_code, ended.stderr) == (69, "code-executor: You have run nothing yet.\n")
 
     def test_json_is_exact_and_still_no_command_to_a_terminal(self, daemon):
         found = detail_of(FINISHED, HOSTILE)

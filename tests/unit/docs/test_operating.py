@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import re
 
-from orchestrator.domain.errors import OrchestratorError
+from orchestrator.domain.errors import kinds
 from orchestrator.faces.status import status_of
 from tests.unit.docs.pages import PROJECT, page, rows, section
-
-
-def errors() -> list[type[OrchestratorError]]:
-    return [OrchestratorError, *OrchestratorError.__subclasses__()]
 
 
 def test_every_error_code_has_a_troubleshooting_row_with_its_status():
     codes = section(page("docs/troubleshooting.md"), "Error codes")
     documented = {code: status for code, status, _ in rows(codes)}
-    assert documented == {kind.code: str(status_of(kind).value) for kind in errors()}
+    assert documented == {kind.code: str(status_of(kind).value) for kind in kinds()}
 
 
 def test_every_metric_that_is_named_exists():

@@ -30,8 +30,8 @@ def told(**given) -> str:
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        ({"code": ""}, "`code` must be a string of at least 1 characters."),
-        ({"code": 1}, "`code` must be a string of at least 1 characters."),
+        ({"code": ""}, "`code` must be a string that is not empty."),
+        ({"code": 1}, "`code` must be a string that is not empty."),
         ({"pageLimit": 0}, "`pageLimit` must be a whole number from 1 to 500."),
         ({"pageLimit": "many"}, "`pageLimit` must be a whole number from 1 to 500."),
         ({"seconds": -1}, "`seconds` must be a number greater than 0 and at most 300."),

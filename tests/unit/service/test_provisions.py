@@ -1,3 +1,5 @@
+import pytest
+
 from orchestrator.domain.access import AccessBook, Role
 from orchestrator.domain.execution import Language
 from orchestrator.service.provisions import Provisions
@@ -21,6 +23,11 @@ def test_the_files_of_all_contributors_are_gathered():
     recipe, files = Provisions([Contributor("a", "b"), Contributor("c")]).for_role(ADMIN, Language.PYTHON)
     assert set(files) == {"a.python", "b.python", "c.python"}
     assert recipe.language is Language.PYTHON
+
+
+def test_two_contributors_must_not_give_the_same_file():
+    with pytest.raises(ValueError, match=r"two contributors give a\.python"):
+        Provisions([Contributor("a"), Contributor("a", "b")]).for_role(ADMIN, Language.PYTHON)
 
 
 def test_a_recipe_names_its_files_by_their_content():

@@ -1,7 +1,6 @@
 """The steps of the one way to call a tool, in their order."""
 
 import asyncio
-from dataclasses import replace
 
 import pytest
 
@@ -60,7 +59,7 @@ class Renaming:
 
     async def before(self, call):
         self.world.steps.append(f"before {self.name}")
-        return replace(call, arguments={**call.arguments, self.name: True})
+        return {**call.arguments, self.name: True}
 
     async def after(self, call, result):
         self.world.steps.append(f"after {self.name}")
@@ -77,10 +76,18 @@ class Denying:
 
 class Withholding:
     async def before(self, call):
-        return call
+        return call.arguments
 
     async def after(self, call, result):
         raise ToolDenied("The result may not be given out.")
+
+
+class Defective:
+    async def before(self, call):
+        return call.arguments
+
+    async def after(self, call, result):
+        raise TypeError("a defect")
 
 
 @pytest.fixture
@@ -193,6 +200,14 @@ async def test_policies_hold_for_direct_calls_too(world):
     with pytest.raises(ToolDenied):
         await direct(world, Denying()).call(DEVELOPER, "d", "postgres", "query", {})
     assert [call.outcome for call in (await world.journal.find("d")).tool_calls] == ["denied"]
+
+
+async def test_a_defect_is_told_as_ours_not_as_a_cancellation(world):
+    with pytest.raises(TypeError):
+        await direct(world, Defective()).call(DEVELOPER, "d", "postgres", "query", {})
+    found = await world.journal.find("d")
+    assert (found.outcome, found.error_code) == (Outcome.SANDBOX_ERROR, "internal_error")
+    assert [(call.outcome, call.detail) for call in found.tool_calls] == [("unavailable", "The daemon failed.")]
 
 
 async def test_a_direct_call_whose_caller_leaves_is_told_as_cancelled_and_in_flight(world):

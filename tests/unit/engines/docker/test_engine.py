@@ -9,7 +9,7 @@ from orchestrator.domain.errors import EngineUnavailable
 from orchestrator.domain.execution import Language, Recipe
 from orchestrator.domain.sandbox import SandboxSpec, Verdict
 from orchestrator.engines.docker.engine import DockerEngine
-from orchestrator.engines.docker.lockdown import Identity, Policy
+from orchestrator.engines.docker.lockdown import Confinement, Identity
 from orchestrator.service.readiness import Readiness
 from orchestrator.service.reaper import Reaper
 from tests.support.fake_journal import FakeJournal
@@ -33,7 +33,7 @@ class Refusing:
 
 @pytest.fixture
 async def engine():
-    policy = Policy(image="image", network="network", seccomp_profile='{"syscalls": []}', runtime="runc")
+    policy = Confinement(image="image", network="network", seccomp_profile='{"syscalls": []}', runtime="runc")
     engine = DockerEngine("unix:///nowhere", policy, Identity("o", "e"), max_calls=2)
     engine._client = Refusing()
     yield engine

@@ -9,9 +9,9 @@ import pytest
 
 from orchestrator.domain.execution import Language, Limits, Recipe
 from orchestrator.domain.sandbox import SandboxSpec
-from orchestrator.engines.docker.lockdown import Identity, Policy, differences, sandbox_config, slot_config
+from orchestrator.engines.docker.lockdown import Confinement, Identity, differences, sandbox_config, slot_config
 
-POLICY = Policy(image="runner", network="net", seccomp_profile='{"syscalls": []}', runtime="runc")
+POLICY = Confinement(image="runner", network="net", seccomp_profile='{"syscalls": []}', runtime="runc")
 IDENTITY = Identity(owner="owner", epoch="epoch")
 LIMITS = Limits(
     timeout_seconds=300,
