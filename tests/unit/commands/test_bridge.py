@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from orchestrator.commands import bridge
 from orchestrator.commands import bridge as bridge_module
 from orchestrator.commands.bridge import Bridge
 from tests.support.api import until
@@ -172,7 +173,8 @@ async def test_a_cancelled_request_is_hung_up_and_not_answered():
     assert not any(message.get("id") == 7 for message in client.heard)
 
 
-async def test_when_the_client_leaves_what_is_under_way_is_hung_up():
+async def test_when_the_client_leaves_what_is_under_way_is_hung_up(monkeypatch):
+    monkeypatch.setattr(bridge, "LAST_ANSWERS_SECONDS", 0.1)
     async with connected() as (daemon, client):
         client.say(INITIALIZE)
         await client.answer(0)
