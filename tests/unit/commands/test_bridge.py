@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from orchestrator.commands import bridge
 from orchestrator.commands import bridge as bridge_module
 from orchestrator.commands.bridge import Bridge
 from tests.support.api import until
@@ -174,7 +173,7 @@ async def test_a_cancelled_request_is_hung_up_and_not_answered():
 
 
 async def test_when_the_client_leaves_what_is_under_way_is_hung_up(monkeypatch):
-    monkeypatch.setattr(bridge, "LAST_ANSWERS_SECONDS", 0.1)
+    monkeypatch.setattr(bridge_module, "LAST_ANSWERS_SECONDS", 0.1)
     async with connected() as (daemon, client):
         client.say(INITIALIZE)
         await client.answer(0)
