@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
@@ -20,7 +19,6 @@ class Wrappers:
     """Files by their path relative to the workspace, and what had to be left out."""
 
     files: Mapping[str, str]
-    digest: str
     collisions: tuple[Collision, ...] = ()
 
     def files_in(self, language: Language) -> Mapping[str, str]:
@@ -73,12 +71,7 @@ class WrapperGenerator:
                 )
         for language, backend in BACKENDS.items():
             files[f"servers/discovery{language.suffix}"] = backend.discovery(names)
-        digest = hashlib.sha256()
-        for path in sorted(files):
-            for part in (path, files[path]):
-                encoded = part.encode()
-                digest.update(len(encoded).to_bytes(8) + encoded)
-        return Wrappers(files, digest.hexdigest(), names.collisions)
+        return Wrappers(files, names.collisions)
 
     def _write(self, tool: Tool, shape: Shape | None) -> _Written:
         key = (tool.server, tool.name)
