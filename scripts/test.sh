@@ -19,8 +19,8 @@ run_pytest() {
 main() {
     local rest
     say "unit tests"
-    # Not even collected: in these folders every test starts processes.
-    run_pytest -m "not processes" --ignore=tests/unit/client_library --ignore=tests/unit/runner --ignore=tests/unit/setup tests/unit
+    # Not even collected: in these folders every test starts processes. schemathesis takes a second to load.
+    run_pytest -m "not processes" -p no:schemathesis --ignore=tests/unit/client_library --ignore=tests/unit/runner --ignore=tests/unit/setup tests/unit
     [ "${1:-all}" = all ] || return 0
     "$ROOT/scripts/tsc.sh"
     say "unit tests that start interpreters, compilers and scripts"
