@@ -537,13 +537,13 @@ INJECTIONS = [
 
 
 @pytest.mark.parametrize("name", ["caller", "tool"])
-@pytest.mark.parametrize("hostile", INJECTIONS)
-async def test_no_filter_shows_anothers_executions(api, developer, name, hostile):
+async def test_no_filter_shows_anothers_executions(api, developer, name):
     """The control: the admin, asking for the same caller, does find what the developer may not see."""
     secret = (await api.python("print('secret')"))["executionId"]
     _, everything = await api.get("/executions", params={"caller": "code-executor-admin"})
     assert secret in [each["executionId"] for each in everything["executions"]]
-    status, told = await developer.get("/executions", params={name: hostile})
-    assert status in (200, 422), told
-    assert {each["caller"] for each in told.get("executions", ())} <= {"code-executor-developer"}
-    assert secret not in json.dumps(told)
+    for hostile in INJECTIONS:
+        status, told = await developer.get("/executions", params={name: hostile})
+        assert status in (200, 422), (hostile, told)
+        assert {each["caller"] for each in told.get("executions", ())} <= {"code-executor-developer"}, hostile
+        assert secret not in json.dumps(told), hostile
