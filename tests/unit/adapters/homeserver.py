@@ -77,11 +77,11 @@ class ScriptedHomeserver:
         return await answer(request)
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator[MatrixHomeserver]:
+    async def running(self, patience: Patience = QUICK) -> AsyncIterator[MatrixHomeserver]:
         app = web.Application()
         app.router.add_route("*", "/{path:.*}", self._answer)
         async with serving(app) as url:
-            homeserver = MatrixHomeserver(url, "token", QUICK)
+            homeserver = MatrixHomeserver(url, "token", patience)
             try:
                 yield homeserver
             finally:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -77,7 +78,7 @@ async def test_an_answer_that_takes_too_long_means_that_it_may_have_been_sent():
         await asyncio.Event().wait()
         raise AssertionError
 
-    async with ScriptedHomeserver(never).running() as homeserver:
+    async with ScriptedHomeserver(never).running(replace(QUICK, reply_seconds=0.1)) as homeserver:
         with pytest.raises(ChatUnconfirmed, match="took too long"):
             await homeserver.send("!a:x", "hello", "t")
 

@@ -263,7 +263,7 @@ async def test_a_server_that_pesters_us_is_answered_a_few_times(server, upstream
 
 
 async def test_a_server_that_changes_all_the_time_is_heard_less_and_less(server, monkeypatch):
-    monkeypatch.setattr(upstream_module, "_RESTLESS_SECONDS", 2.0)
+    monkeypatch.setattr(upstream_module, "_RESTLESS_SECONDS", 1.0)
     changes: list[None] = []
 
     def note():
@@ -272,7 +272,7 @@ async def test_a_server_that_changes_all_the_time_is_heard_less_and_less(server,
     async with serving(server.app()) as url, running(http("s", f"{url}/mcp"), on_change=note) as upstreams:
         await until_connected(upstreams, "s")
         began = time.monotonic()
-        while time.monotonic() - began < 1:
+        while time.monotonic() - began < 0.5:
             server.tools = [tool("echo", description=f"It is {time.monotonic()}.")]
             await server.announce_change()
             await asyncio.sleep(0.005)
