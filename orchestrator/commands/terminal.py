@@ -18,6 +18,7 @@ from orchestrator.adapters.access_files import RolesFileInvalid
 from orchestrator.commands import keys
 from orchestrator.commands.client import ApiClient, CallFailed
 from orchestrator.domain.chat import printable
+from orchestrator.service.complaints import requirement
 from orchestrator.settings import ENV_FILE, PREFIX, Settings
 
 Json = dict[str, Any]
@@ -64,7 +65,10 @@ def load_settings(env_file: Path | None = ENV_FILE) -> Settings:
         return Settings(_env_file=env_file if readable else None)
     except ValidationError as error:
         first = error.errors()[0]
-        fail(f"{PREFIX}{str(first['loc'][0]).upper()}: {first['msg']}.", EXIT_BAD_CONFIGURATION)
+        name = str(first["loc"][0])
+        required = requirement(Settings.model_json_schema()["properties"].get(name, {}))
+        said = f" must be {required}." if required else f": {first['msg']}."
+        fail(f"{PREFIX}{name.upper()}{said}", EXIT_BAD_CONFIGURATION)
 
 
 def find_key_files(settings: Settings) -> list[keys.KeyFile]:

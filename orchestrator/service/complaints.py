@@ -58,8 +58,8 @@ def requirement(schema: dict[str, Any]) -> str | None:
         return f"{_NUMBERS[kind]}{_bounds(schema)}"
     if kind == "string" and schema.get("format") == "date-time":
         return "a time in ISO 8601 with its offset, such as 2026-11-16T09:00:00Z (in a URL, + is %2B)"
-    if kind == "string" and schema.get("pattern") == TOOL_PATTERN:
-        return "SERVER or SERVER/TOOL"
+    if kind == "string" and "pattern" in schema:
+        return "SERVER or SERVER/TOOL" if schema["pattern"] == TOOL_PATTERN else None
     if kind == "string" and schema.get("minLength") == 1 and "maxLength" not in schema:
         return "a string that is not empty"
     if kind == "string" and (least := schema.get("minLength", 0)) | (most := schema.get("maxLength", 0)):

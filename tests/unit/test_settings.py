@@ -66,3 +66,18 @@ def test_without_the_file_or_with_one_for_other_eyes_the_environment_is_enough(e
 def test_the_daemon_itself_reads_no_file(env_file):
     env_file.write_text(f"{PREFIX}PUBLISH=9191\n")
     assert terminal.load_settings(env_file=None).publish == "127.0.0.1:9091"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "complaint"),
+    [
+        ("MAX_RUNNING", "abc", "CODE_EXECUTOR_MAX_RUNNING must be a whole number from 1 to 256."),
+        ("LOG_LEVEL", "loud", "CODE_EXECUTOR_LOG_LEVEL must be one of debug, info, warning, error."),
+        ("MATRIX_HOMESERVER", "x", "CODE_EXECUTOR_MATRIX_HOMESERVER: String should match pattern"),
+    ],
+)
+def test_a_wrong_setting_is_told_with_what_it_must_be(monkeypatch, name, value, complaint):
+    monkeypatch.setenv(f"CODE_EXECUTOR_{name}", value)
+    ended = CliRunner().invoke(cli.app, ["config"])
+    assert ended.exit_code == 78
+    assert complaint in ended.stderr
