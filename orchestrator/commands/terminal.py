@@ -19,6 +19,7 @@ from orchestrator.commands import keys
 from orchestrator.commands.client import ApiClient, CallFailed
 from orchestrator.domain.chat import printable
 from orchestrator.service.complaints import requirement
+from orchestrator.service.schemas import schema_of
 from orchestrator.settings import ENV_FILE, PREFIX, Settings
 
 Json = dict[str, Any]
@@ -66,7 +67,7 @@ def load_settings(env_file: Path | None = ENV_FILE) -> Settings:
     except ValidationError as error:
         first = error.errors()[0]
         name = str(first["loc"][0])
-        required = requirement(Settings.model_json_schema()["properties"].get(name, {}))
+        required = requirement(schema_of(Settings)["properties"].get(name, {}))
         said = f" must be {required}." if required else f": {first['msg']}."
         fail(f"{PREFIX}{name.upper()}{said}", EXIT_BAD_CONFIGURATION)
 

@@ -6,9 +6,12 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from orchestrator.service.schemas import schema_of
+
 MOST = 5
 NAME_CHARACTERS = 100
-TOOL_PATTERN = r"^[^/]+(/[^/]+)?$"
+# A field that says in words what it must be does so under this name in its schema.
+MUST_BE = "x-must-be"
 _NUMBERS = {"integer": "a whole number", "number": "a number"}
 _PLAIN = {"boolean": "true or false", "object": "an object", "array": "a list", "string": "a string"}
 
@@ -16,17 +19,7 @@ _PLAIN = {"boolean": "true or false", "object": "an object", "array": "a list", 
 def complaints(error: ValidationError, model: type[BaseModel], about: str) -> str:
     """Say what each wrong field must be; `about` is named where no field is."""
     items = error.errors(include_url=False, include_input=False)
-    schema = model.model_json_schema(by_alias=True)
-    definitions = schema.get("$defs", {})
-
-    def resolved(field: dict[str, Any]) -> dict[str, Any]:
-        """An enum is a reference to its definition."""
-        if "anyOf" in field:
-            return {**field, "anyOf": [resolved(choice) for choice in field["anyOf"]]}
-        definition: dict[str, Any] = definitions.get(field.get("$ref", "").rpartition("/")[2], field)
-        return definition
-
-    properties = {name: resolved(field) for name, field in schema.get("properties", {}).items()}
+    properties = schema_of(model)["properties"]
     told = [_complaint(item, properties, about) for item in items[:MOST]]
     return " ".join([*told, f"And {len(items) - MOST} more."] if len(items) > MOST else told)
 
@@ -47,6 +40,8 @@ def _complaint(item: Any, properties: dict[str, Any], about: str) -> str:
 
 def requirement(schema: dict[str, Any]) -> str | None:
     """Say in words what a JSON schema asks for: "a whole number from 1 to 500"; None where that is not simple."""
+    if MUST_BE in schema:
+        return str(schema[MUST_BE])
     choices = [choice for choice in schema.get("anyOf", []) if choice != {"type": "null"}]
     if choices:
         found = [requirement(choice) for choice in choices]
@@ -59,7 +54,7 @@ def requirement(schema: dict[str, Any]) -> str | None:
     if kind == "string" and schema.get("format") == "date-time":
         return "a time in ISO 8601 with its offset, such as 2026-11-16T09:00:00Z (in a URL, + is %2B)"
     if kind == "string" and "pattern" in schema:
-        return "SERVER or SERVER/TOOL" if schema["pattern"] == TOOL_PATTERN else None
+        return None
     if kind == "string" and schema.get("minLength") == 1 and "maxLength" not in schema:
         return "a string that is not empty"
     if kind == "string" and (least := schema.get("minLength", 0)) | (most := schema.get("maxLength", 0)):

@@ -12,8 +12,9 @@ from orchestrator.domain.errors import RangeNotSatisfiable
 from orchestrator.domain.execution import Filter, Kind, Language, Outcome, State, Stream
 from orchestrator.faces.bodies import Body, ExecutionDetail, ExecutionReply, ExecutionSummary
 from orchestrator.faces.context import CALLER, SERVICES
-from orchestrator.faces.http.requests import JSON, Query
-from orchestrator.service.complaints import TOOL_PATTERN
+from orchestrator.faces.http.requests import Query
+from orchestrator.faces.http.route import json_reply
+from orchestrator.service.complaints import MUST_BE
 
 LARGEST_SEQUENCE = 2**62
 LARGEST_SLICE = 1024 * 1024
@@ -42,7 +43,8 @@ class ExecutionsQuery(Query):
     tool: str | None = Field(
         None,
         max_length=600,
-        pattern=TOOL_PATTERN,
+        pattern=r"^[^/]+(/[^/]+)?$",
+        json_schema_extra={MUST_BE: "SERVER or SERVER/TOOL"},
         description="Only executions that called this tool, as SERVER/TOOL, or any tool of a SERVER.",
     )
     since: Moment | None = Field(None, description="Only executions accepted at or after this time, with its offset.")
@@ -83,7 +85,7 @@ class ExecutionList(Body):
 async def list_executions(request: web.Request, query: ExecutionsQuery) -> web.Response:
     records = await request.app[SERVICES].records.newest(request[CALLER], query.as_filter(), query.limit)
     following = records[-1].sequence if len(records) == query.limit else None
-    return _json(ExecutionList(executions=[ExecutionSummary.of(record) for record in records], next=following))
+    return json_reply(ExecutionList(executions=[ExecutionSummary.of(record) for record in records], next=following))
 
 
 async def get_execution(request: web.Request, query: ExecutionQuery) -> web.Response:
@@ -91,7 +93,7 @@ async def get_execution(request: web.Request, query: ExecutionQuery) -> web.Resp
     record = await records.visible(request[CALLER], request.match_info["id"])
     stdout = await records.output(record, Stream.STDOUT, query.offset, query.length)
     stderr = await records.output(record, Stream.STDERR, query.offset, query.length)
-    return _json(ExecutionDetail.of_pages(record, stdout, stderr, query.offset))
+    return json_reply(ExecutionDetail.of_pages(record, stdout, stderr, query.offset))
 
 
 async def get_output(request: web.Request, query: OutputQuery) -> web.Response:
@@ -113,7 +115,7 @@ async def get_output(request: web.Request, query: OutputQuery) -> web.Response:
 async def cancel_execution(request: web.Request, query: Query) -> web.Response:
     services = request.app[SERVICES]
     result = await services.executions.cancel(request[CALLER], request.match_info["id"])
-    return _json(ExecutionReply.of_result(result, services.tokens.count))
+    return json_reply(ExecutionReply.of_result(result, services.tokens.count))
 
 
 def _byte_range(header: str | None, total: int) -> tuple[int, int]:
@@ -131,7 +133,3 @@ def _byte_range(header: str | None, total: int) -> tuple[int, int]:
     if last < first:
         raise RangeNotSatisfiable("The range must not end before it begins.")
     return first, last - first + 1
-
-
-def _json(body: Body) -> web.Response:
-    return web.Response(text=body.model_dump_json(by_alias=True), content_type=JSON)

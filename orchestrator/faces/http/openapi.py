@@ -14,6 +14,7 @@ from orchestrator.faces.http.problems import PROBLEM_JSON, Problem
 from orchestrator.faces.http.requests import JSON
 from orchestrator.faces.http.route import Errors, Reply, Route
 from orchestrator.faces.status import status_of
+from orchestrator.service.schemas import schema_of
 
 Json = dict[str, Any]
 
@@ -97,13 +98,11 @@ def _declared(route: Route) -> Iterable[Json]:
 
 
 def _queried(query: type[BaseModel]) -> Iterable[Json]:
-    schema = query.model_json_schema(by_alias=True)
-    definitions = schema.get("$defs", {})
-    for name, field in schema.get("properties", {}).items():
-        # An option that may be absent is `anyOf` with null, and an enum is a reference; a parameter is neither.
+    for name, field in schema_of(query)["properties"].items():
+        # An option that may be absent is `anyOf` with null; a parameter is simply not required.
         choices = [choice for choice in field.get("anyOf", [field]) if choice != {"type": "null"}]
-        told = {**definitions.get(choices[0].get("$ref", "").rpartition("/")[2], choices[0])}
-        for absent in ("title", "description", "default"):
+        told = {**choices[0]}
+        for absent in ("description", "default"):
             told.pop(absent, None)
         if field.get("default") not in (None, []):
             told["default"] = field["default"]

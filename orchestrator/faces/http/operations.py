@@ -14,7 +14,8 @@ from orchestrator.faces.bodies import Body
 from orchestrator.faces.context import CALLER, SERVICES
 from orchestrator.faces.http.openapi import DOCUMENT
 from orchestrator.faces.http.problems import problem_of
-from orchestrator.faces.http.requests import JSON, Query
+from orchestrator.faces.http.requests import Query
+from orchestrator.faces.http.route import json_reply
 
 # The page holds no address but its own, so it works offline and can send nothing elsewhere.
 DOCS_POLICY = (
@@ -80,17 +81,17 @@ async def health(request: web.Request, query: Query) -> web.Response:
             for status in services.catalog.statuses()
         },
     )
-    return _json(body)
+    return json_reply(body)
 
 
 async def livez(request: web.Request, query: Query) -> web.Response:
-    return _json(Alive())
+    return json_reply(Alive())
 
 
 async def readyz(request: web.Request, query: Query) -> web.Response:
     problem = request.app[SERVICES].readiness.problem
     if problem is None:
-        return _json(Ready())
+        return json_reply(Ready())
     response = problem_of(problem, None)
     response.set_status(503)
     return response
@@ -99,7 +100,7 @@ async def readyz(request: web.Request, query: Query) -> web.Response:
 async def whoami(request: web.Request, query: Query) -> web.Response:
     caller = request[CALLER]
     role = caller.role
-    return _json(
+    return json_reply(
         WhoAmI(
             caller=caller.key_name,
             role=role.name,
@@ -130,7 +131,3 @@ async def docs(request: web.Request, query: Query) -> web.Response:
         content_type="text/html",
         headers={"Content-Security-Policy": DOCS_POLICY, "X-Content-Type-Options": "nosniff"},
     )
-
-
-def _json(body: Body) -> web.Response:
-    return web.Response(text=body.model_dump_json(by_alias=True), content_type=JSON)

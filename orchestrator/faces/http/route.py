@@ -72,3 +72,7 @@ class Route:
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         return await self.handler(request, parse_query(request, self.query))
+
+
+def json_reply(body: BaseModel) -> web.Response:
+    return web.Response(text=body.model_dump_json(by_alias=True), content_type=JSON)
