@@ -8,8 +8,9 @@ from enum import StrEnum
 
 from orchestrator.domain.execution import Limits, Recipe
 
-# Nothing but its own loopback is reachable in a sandbox; the engine carries what connects to this port to the gateway.
-GATEWAY_PORT = 9092
+# A sandbox has no network, only this Unix socket; @ stands for the NUL byte that abstract names begin with. The engine
+# carries what connects to it to the gateway.
+GATEWAY = "@gateway"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +35,6 @@ class OwnedContainer:
 
     id: str
     of_this_epoch: bool
-    kind: str = "sandbox"  # what the engine calls it, for the log
-    in_use: bool = False  # by the engine itself, beside the sandboxes that it gave out
     lifetime_seconds: float | None = None  # None when it has no end of its own
     tampered: bool = False
 

@@ -1,4 +1,7 @@
-"""PID 1 of a sandbox: supervisor.py LANGUAGE LIFETIME_SECONDS [WORKSPACE [INTERPRETER]]"""
+"""PID 1 of a sandbox: supervisor.py LANGUAGE LIFETIME_SECONDS DOOR [WORKSPACE [INTERPRETER]]
+
+DOOR is the name of the socket, as @name, through which the program reaches the gateway.
+"""
 
 import os
 import sys

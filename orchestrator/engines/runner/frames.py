@@ -1,7 +1,7 @@
 """The frames between the daemon and a runner: kind, length, payload.
 
-The supervisor writes them to its stdout, which the program cannot reach, so the program cannot forge one. A keeper
-writes frames of the same form for the connections that it relays.
+The supervisor writes them to its stdout, which the program cannot reach, so the program cannot forge one. What the
+program sends through the door to the gateway travels inside such frames.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MAX_FRAME_BYTES = 65_536
 _RUNNER_HEADER = struct.Struct(">cI")
 _LENGTH = struct.Struct(">I")
 _LIMITS = struct.Struct(">dQQ")
-PROTOCOL = b"2"  # what a runner says when it is ready; one more with each change of the messages below
+PROTOCOL = b"3"  # what a runner says when it is ready; one more with each change of the messages below
 
 
 class FramingBroken(Exception):

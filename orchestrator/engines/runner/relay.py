@@ -1,7 +1,8 @@
-"""The daemon's end of a keeper's relay: a sandbox's connections arrive as frames on the keeper's leash.
+"""The daemon's end of a sandbox's door: the program's connections to the gateway arrive as frames on the leash.
 
-Each becomes a transport for an ordinary asyncio protocol. A keeper serves one sandbox at a time, so a connection is
-known to be that sandbox's without trusting any address.
+Each becomes a transport for an ordinary asyncio protocol. A leash leads to one sandbox, so a connection is known to be
+that sandbox's without trusting any address. A program that makes connections without end waits for each: taking one up
+costs the daemon more than it costs the program.
 """
 
 from __future__ import annotations
@@ -11,14 +12,17 @@ import struct
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from orchestrator.domain.pace import Pace
 from orchestrator.engines.runner.frames import Frame, FrameKind, FramingBroken, encode
 
 MAX_DATA_BYTES = 32 * 1024
 WINDOW_BYTES = 128 * 1024
-RESUME_BELOW_BYTES = 64 * 1024
 # Acknowledging each piece would wake everybody on the way once more; half a window at a time never stops the sender.
 ACKNOWLEDGE_BYTES = WINDOW_BYTES // 2
 MAX_CONNECTIONS = 128
+# Clients keep their connections; more are made only by a program that speaks for itself.
+CONNECTIONS_BURST = 2 * MAX_CONNECTIONS
+CONNECTIONS_PAUSE_SECONDS = 0.05
 
 _NUMBER = struct.Struct(">I")
 
@@ -26,22 +30,20 @@ Accept = Callable[[str], asyncio.Protocol]
 Send = Callable[[bytes], None]
 
 
+_NOBODY = asyncio.Protocol()  # does nothing
+
+
 class Relay:
-    """One sandbox's connections at a time; whose they are is known from where they come in."""
+    """One sandbox's connections; whose they are is known from where they come in."""
 
-    def __init__(self, send: Send) -> None:
+    def __init__(self, send: Send, sandbox_id: str, accept: Accept) -> None:
         self._send = send
-        self._sandbox_id = ""
-        self._accept: Accept | None = None
+        self._sandbox_id = sandbox_id
+        self._accept = accept
+        self._pace = Pace(CONNECTIONS_BURST, CONNECTIONS_PAUSE_SECONDS)
         self._connections: dict[int, RelayedConnection] = {}
-
-    def serve(self, sandbox_id: str, accept: Accept) -> None:
-        self._sandbox_id, self._accept = sandbox_id, accept
-
-    def stop_serving(self) -> None:
-        self._accept = None
-        for connection in list(self._connections.values()):
-            connection.abort()
+        self._waiting: dict[int, RelayedConnection] = {}  # for their turns; who came first is at the front
+        self._next_turn: asyncio.TimerHandle | None = None
 
     def take(self, frame: Frame) -> None:
         """Accept the connection that a frame opens, or hand the frame to the one that it is for."""
@@ -53,13 +55,21 @@ class Relay:
                 connection.take(frame.kind, data)
             return
         if number in self._connections or len(self._connections) >= MAX_CONNECTIONS:
-            raise FramingBroken("a keeper opened a connection that it may not")
-        if self._accept is None:  # of a sandbox that is just gone
-            self.send(FrameKind.FINISHED, number)
-            return
-        protocol = self._accept(self._sandbox_id)
-        self._connections[number] = RelayedConnection(self, number, protocol, self._sandbox_id)
-        protocol.connection_made(self._connections[number])
+            raise FramingBroken("a supervisor opened a connection that it may not")
+        self._connections[number] = self._waiting[number] = RelayedConnection(self, number, self._sandbox_id)
+        if self._next_turn is None:
+            self._begin_waiting()
+
+    def _begin_waiting(self) -> None:
+        """Take up what waits, as far as there are turns; one that was given up meanwhile took none."""
+        self._next_turn = None
+        while self._waiting:
+            if seconds := self._pace.seconds_to_next:
+                self._next_turn = asyncio.get_running_loop().call_later(seconds, self._begin_waiting)
+                return
+            self._pace.take()
+            connection = self._waiting.pop(next(iter(self._waiting)))
+            connection.begin(self._accept(self._sandbox_id))
 
     def lose_all(self) -> None:
         for connection in list(self._connections.values()):
@@ -67,32 +77,40 @@ class Relay:
 
     def forget(self, number: int) -> None:
         self._connections.pop(number, None)
+        self._waiting.pop(number, None)
 
     def send(self, kind: FrameKind, number: int, data: bytes = b"") -> None:
         self._send(encode(kind, _NUMBER.pack(number) + data))
 
 
 class RelayedConnection(asyncio.Transport):
-    def __init__(self, relay: Relay, number: int, protocol: asyncio.Protocol, sandbox_id: str) -> None:
+    """One of them. What it is sent before its turn has come waits in its window."""
+
+    def __init__(self, relay: Relay, number: int, sandbox_id: str) -> None:
         super().__init__({"sandbox_id": sandbox_id, "peername": (sandbox_id, number)})
         self._relay = relay
         self._number = number
-        self._protocol = protocol
+        self._protocol = _NOBODY
         self._may_send = WINDOW_BYTES
         self._unsent = bytearray()
         self._unread = bytearray()
         self._unacknowledged = 0
-        self._reading = True
+        self._reading = False
         self._writing_paused = False
         self._closing = False
         self._lost = False
+
+    def begin(self, protocol: asyncio.Protocol) -> None:
+        self._protocol = protocol
+        protocol.connection_made(self)
+        self.resume_reading()
 
     def take(self, kind: FrameKind, data: bytes) -> None:
         match kind:
             case FrameKind.BYTES:
                 self._unread += data
                 if len(self._unread) > WINDOW_BYTES:
-                    raise FramingBroken("a keeper sent more than its window")
+                    raise FramingBroken("a supervisor sent more than its window")
                 self._deliver()
             case FrameKind.WINDOW:
                 self._may_send = min(WINDOW_BYTES, self._may_send + _NUMBER.unpack(data)[0])
@@ -132,8 +150,10 @@ class RelayedConnection(asyncio.Transport):
         self._reading = False
 
     def resume_reading(self) -> None:
+        """Go on delivering, but never from within this call: aiohttp makes it in the middle of parsing a piece."""
         self._reading = True
-        self._deliver()
+        if self._unread:
+            asyncio.get_running_loop().call_soon(self._deliver)
 
     def is_reading(self) -> bool:
         return self._reading
@@ -166,12 +186,11 @@ class RelayedConnection(asyncio.Transport):
             del self._unsent[: len(piece)]
             self._may_send -= len(piece)
             self._relay.send(FrameKind.BYTES, self._number, piece)
-        if not self._writing_paused and len(self._unsent) > WINDOW_BYTES:
-            self._writing_paused = True
-            self._protocol.pause_writing()
-        elif self._writing_paused and len(self._unsent) < RESUME_BELOW_BYTES:
-            self._writing_paused = False
-            self._protocol.resume_writing()
+        # A window is on its way, so nothing stops if the next piece is written only when this one is gone. Whoever
+        # waits for that knows that the program has taken all but a window of it.
+        if bool(self._unsent) != self._writing_paused:
+            self._writing_paused = not self._writing_paused
+            (self._protocol.pause_writing if self._writing_paused else self._protocol.resume_writing)()
         if self._closing and not self._unsent and not self._lost:
             self._relay.send(FrameKind.FINISHED, self._number)
             self.lose()

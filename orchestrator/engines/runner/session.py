@@ -1,5 +1,5 @@
-"""What the daemon and a runner say to each other, over a leash: with a supervisor, which runs one program, and with a
-keeper, which carries a sandbox's connections to the gateway."""
+"""What the daemon and a sandbox's supervisor say to each other over the leash: the program, its output, its ending, and
+its connections to the gateway."""
 
 from __future__ import annotations
 
@@ -32,12 +32,18 @@ _RELAYED = (FrameKind.OPENED, FrameKind.BYTES, FrameKind.WINDOW, FrameKind.FINIS
 _STREAMS = {FrameKind.STDOUT: Stream.STDOUT, FrameKind.STDERR: Stream.STDERR}
 
 
-class RunnerSession:
-    """What every runner says: that it is ready, and that it failed."""
+class SupervisorSession:
+    """One program, run once; its connections to the gateway go to `accept`."""
 
-    def __init__(self, leash: Leash) -> None:
+    def __init__(self, leash: Leash, sandbox_id: str, accept: Accept) -> None:
+        loop = asyncio.get_running_loop()
         self._leash = leash
-        self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._relay = Relay(leash.send, sandbox_id, accept)
+        self._ready: asyncio.Future[None] = loop.create_future()
+        self._preloaded: asyncio.Future[None] = loop.create_future()
+        self._done: asyncio.Future[Ending] = loop.create_future()
+        self._receive: Receive = lambda stream, data: None
+        self._room = {Stream.STDOUT: 0, Stream.STDERR: 0}
         leash.listen(self._take, self._end)
 
     @property
@@ -48,62 +54,8 @@ class RunnerSession:
         await asyncio.shield(self._ready)
 
     def close(self) -> None:
-        """Let the runner go, which ends it."""
+        """Let the supervisor go, which ends it."""
         self._leash.let_go()
-
-    def _take(self, frame: Frame) -> None:
-        match frame.kind:
-            case FrameKind.READY if frame.payload == PROTOCOL:
-                _resolve(self._ready, None)
-            case FrameKind.READY:
-                self._fail(SandboxFault("the runner image is of another version than the daemon: run `make image`"))
-            case FrameKind.FAULT:
-                self._fail(SandboxFault(f"the runner failed: {frame.payload.decode(errors='replace')}"))
-            case _:
-                raise FramingBroken(f"an unexpected {frame.kind.name} frame")
-
-    def _end(self) -> None:
-        self._fail(SandboxFault(self._leash.why_it_ended))
-
-    def _fail(self, fault: SandboxFault) -> None:
-        _reject(self._ready, fault)
-
-
-class KeeperSession(RunnerSession):
-    """Carries the connections of one sandbox at a time."""
-
-    def __init__(self, leash: Leash) -> None:
-        self._relay = Relay(leash.send)
-        super().__init__(leash)
-
-    def serve(self, sandbox_id: str, accept: Accept) -> None:
-        """Bring what connects from now on to the gateway, as this sandbox's."""
-        self._relay.serve(sandbox_id, accept)
-
-    def disconnect(self) -> None:
-        """End what the last sandbox left open, and take no more from it."""
-        self._relay.stop_serving()
-
-    def _take(self, frame: Frame) -> None:
-        if frame.kind in _RELAYED:
-            self._relay.take(frame)
-        else:
-            super()._take(frame)
-
-    def _end(self) -> None:
-        self._relay.lose_all()
-        super()._end()
-
-
-class SupervisorSession(RunnerSession):
-    """One program, run once."""
-
-    def __init__(self, leash: Leash) -> None:
-        self._done: asyncio.Future[Ending] = asyncio.get_running_loop().create_future()
-        self._preloaded: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._receive: Receive = lambda stream, data: None
-        self._room = {Stream.STDOUT: 0, Stream.STDERR: 0}
-        super().__init__(leash)
 
     def prepare(self, files: Mapping[str, str]) -> None:
         """Send files, in pieces: a frame has a limit, and a role may see thousands of tools."""
@@ -131,6 +83,8 @@ class SupervisorSession(RunnerSession):
 
     def _take(self, frame: Frame) -> None:
         match frame.kind:
+            case kind if kind in _RELAYED:
+                self._relay.take(frame)
             case FrameKind.STDOUT | FrameKind.STDERR:
                 # The supervisor caps output; this second cap holds even if the supervisor were taken over.
                 stream = _STREAMS[frame.kind]
@@ -138,17 +92,26 @@ class SupervisorSession(RunnerSession):
                 if self._room[stream] < 0:
                     raise FramingBroken(f"more {stream} than its limit")
                 self._receive(stream, frame.payload)
+            case FrameKind.READY if frame.payload == PROTOCOL:
+                _resolve(self._ready, None)
+            case FrameKind.READY:
+                self._fail(SandboxFault("the runner image is of another version than the daemon: run `make image`"))
             case FrameKind.PRELOAD:
                 _resolve(self._preloaded, None)
             case FrameKind.DONE:
                 _resolve(self._done, ending_of(frame.fields()))
+            case FrameKind.FAULT:
+                self._fail(SandboxFault(f"the runner failed: {frame.payload.decode(errors='replace')}"))
             case _:
-                super()._take(frame)
+                raise FramingBroken(f"an unexpected {frame.kind.name} frame")
+
+    def _end(self) -> None:
+        self._relay.lose_all()
+        self._fail(SandboxFault(self._leash.why_it_ended))
 
     def _fail(self, fault: SandboxFault) -> None:
-        super()._fail(fault)
-        _reject(self._preloaded, fault)
-        _reject(self._done, fault)
+        for waiting in (self._ready, self._preloaded, self._done):
+            _reject(waiting, fault)
 
 
 def ending_of(done: Mapping[str, Any]) -> Ending:

@@ -55,12 +55,26 @@ class Tool:
         contents = result.get("content")
         contents = contents if isinstance(contents, list) else []
         if result.get("isError"):
-            texts = [each["text"] for each in contents if isinstance(each, dict) and each.get("type") == "text"]
+            texts = [
+                str(each.get("text", "")) for each in contents if isinstance(each, dict) and each.get("type") == "text"
+            ]
             raise ToolError("\n".join(texts) or "The tool failed without a message.", **self._about)
         if result.get("structuredContent") is not None:
             return result["structuredContent"]
-        values = [_value_of(content) for content in contents]
+        values = [self._value_of(content) for content in contents]
         return values if len(values) > 1 else next(iter(values), None)
+
+    def _value_of(self, content: Any) -> Any:
+        if not isinstance(content, dict):
+            return content
+        if content.get("type") == "text":
+            return _parsed_if_json(str(content.get("text", "")))
+        from .content import NotBase64, unwrap_content
+
+        try:
+            return unwrap_content(content)
+        except NotBase64 as error:
+            raise ToolError(str(error), **self._about) from None
 
 
 def result_or_awaitable(call: Callable[[], Any]) -> Any:
@@ -88,7 +102,7 @@ def ask(path: str, body: str, server: str = "", tool: str = "") -> Any:
         raise ToolUnavailable(message, **about, code="tool_unavailable") from None
     try:
         answer = json.loads(reply)
-    except ValueError:
+    except (ValueError, RecursionError):
         answer = None
     if status == 200 and answer is not None:
         return answer
@@ -112,14 +126,7 @@ def _error_for(status: int) -> type[ToolError]:
     return ToolUnavailable if status >= 500 else ToolError
 
 
-def _value_of(content: Any) -> Any:
-    if not isinstance(content, dict):
-        return content
-    if content.get("type") != "text":
-        from .content import unwrap_content
-
-        return unwrap_content(content)
-    text = str(content.get("text", ""))
+def _parsed_if_json(text: str) -> Any:
     # Only objects and lists are parsed: the text "42" may well be meant as text.
     if not text.lstrip().startswith(("{", "[")):
         return text

@@ -13,11 +13,13 @@ class Connection:
     """A connection that stays open between requests and serves one thread at a time."""
 
     def __init__(self, gateway: str) -> None:
-        host, _, port = gateway.removeprefix("http://").rstrip("/").rpartition(":")
         self.gateway = gateway
-        self._host = f"{host}:{port}"
-        self._socket = socket.create_connection((host, int(port)))
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            self._socket.connect("\0" + gateway.removeprefix("@"))  # a name, not a file
+        except OSError:
+            self._socket.close()
+            raise
         self.reusable = True
 
     @property
@@ -33,7 +35,7 @@ class Connection:
 
     def post(self, path: str, grant: str, body: bytes) -> tuple[int, bytes]:
         head = (
-            f"POST {path} HTTP/1.1\r\nHost: {self._host}\r\nAuthorization: Bearer {grant}\r\n"
+            f"POST {path} HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer {grant}\r\n"
             f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
         )
         self._socket.sendall(head.encode("latin-1") + body)

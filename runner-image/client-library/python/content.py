@@ -40,17 +40,30 @@ class ResourceLink:
     size: int | None = None
 
 
+class NotBase64(Exception):
+    """The message says what is not."""
+
+
 def unwrap_content(content: Mapping[str, Any]) -> Any:
     """Turn a content of the protocol into a value; one of an unknown type stays as it is."""
     kind, resource = content.get("type"), content.get("resource")
     if kind == "image":
-        return Image(content.get("mimeType", ""), b64decode(content.get("data", "")))
+        return Image(content.get("mimeType", ""), _bytes("an image", content.get("data")))
     if kind == "audio":
-        return Audio(content.get("mimeType", ""), b64decode(content.get("data", "")))
+        return Audio(content.get("mimeType", ""), _bytes("audio", content.get("data")))
     if kind == "resource_link":
         about = (content.get(key) for key in ("mimeType", "title", "description", "size"))
         return ResourceLink(content.get("uri", ""), content.get("name", ""), *about)
     if kind == "resource" and isinstance(resource, dict):
-        data = b64decode(resource["blob"]) if "blob" in resource else None
+        data = _bytes("a resource", resource["blob"]) if "blob" in resource else None
         return Resource(resource.get("uri", ""), resource.get("mimeType"), resource.get("text"), data)
     return content
+
+
+def _bytes(of: str, encoded: Any) -> bytes:
+    """Decode base64, also with line breaks or without padding, as some servers write it."""
+    try:
+        text = "".join(encoded.split()).rstrip("=")
+        return b64decode(text + "=" * (-len(text) % 4), validate=True)
+    except (AttributeError, ValueError):
+        raise NotBase64(f"The tool returned {of} whose data is not base64.") from None

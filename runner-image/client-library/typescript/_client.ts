@@ -1,8 +1,7 @@
 // Calls tools through the gateway, the only address that a sandbox can reach.
 
-import { Agent, request, type IncomingMessage } from 'node:http';
-
 import { checkedArguments, type Tool } from './_arguments.js';
+import { post, type Reply } from './_http.js';
 import { errorMessage, unwrap, type CallResult } from './content.js';
 import { InvalidArguments, ToolDenied, ToolError, ToolLimitExceeded, ToolUnavailable } from './errors.js';
 
@@ -10,12 +9,6 @@ export type { Tool } from './_arguments.js';
 export * from './errors.js';
 
 type About = { server: string; tool: string };
-type Reply = { status: number; body: string } | { failure: Error };
-
-// More calls than these wait here, not in the gateway.
-const MAX_CONNECTIONS = 64;
-
-const agent = new Agent({ keepAlive: true, maxSockets: MAX_CONNECTIONS, maxFreeSockets: MAX_CONNECTIONS });
 
 /** Checks the arguments, calls the tool and returns its result as a value. */
 export async function callTool<T>(tool: Tool, args: unknown): Promise<T> {
@@ -23,13 +16,13 @@ export async function callTool<T>(tool: Tool, args: unknown): Promise<T> {
   const names = `"server":${JSON.stringify(tool.server)},"tool":${JSON.stringify(tool.name)}`;
   const result = await ask('/call', `{${names},"arguments":${checkedArguments(tool, args)}}`, about);
   if ((result as CallResult).isError) throw new ToolError(errorMessage(result as CallResult), about);
-  return unwrap(result as CallResult) as T;
+  return unwrap(result as CallResult, about) as T;
 }
 
 /** Returns the gateway's answer, or throws the ToolError that it stands for. */
 export async function ask(path: string, body: string, about: About): Promise<unknown> {
   // Errors are made here and not where the reply arrives, so that their stack leads to the program.
-  const reply = await post(path, body, about);
+  const reply = await posted(path, body, about);
   if ('failure' in reply) {
     const message = `The gateway gave no usable answer: ${reply.failure.message}`;
     throw new ToolUnavailable(message, { ...about, code: 'tool_unavailable' });
@@ -44,23 +37,13 @@ export async function ask(path: string, body: string, about: About): Promise<unk
   throw refusal(reply.status, answer, about);
 }
 
-function post(path: string, body: string, about: About): Promise<Reply> {
+function posted(path: string, body: string, about: About): Promise<Reply> {
   const { CODE_EXECUTOR_GATEWAY: gateway, CODE_EXECUTOR_GRANT: grant } = process.env;
   if (!gateway || !grant) {
     const message = 'Tools can be called only where CODE_EXECUTOR_GATEWAY and CODE_EXECUTOR_GRANT are set.';
     throw new ToolUnavailable(message, { ...about, code: 'tool_unavailable' });
   }
-  const headers = { authorization: `Bearer ${grant}`, 'content-type': 'application/json' };
-  return new Promise((resolve) => {
-    const fail = (failure: Error): void => resolve({ failure });
-    const receive = (response: IncomingMessage): void => {
-      const chunks: Buffer[] = [];
-      response.on('data', (chunk: Buffer) => chunks.push(chunk));
-      response.on('error', fail);
-      response.on('end', () => resolve({ status: response.statusCode ?? 0, body: Buffer.concat(chunks).toString() }));
-    };
-    request(new URL(path, gateway), { method: 'POST', agent, headers }, receive).on('error', fail).end(body);
-  });
+  return post(gateway, path, grant, body);
 }
 
 const errorsByCode: Record<string, typeof ToolError> = {

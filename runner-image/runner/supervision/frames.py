@@ -14,12 +14,22 @@ STDOUT = b"O"
 STDERR = b"E"
 DONE = b"D"
 FAULT = b"X"
+OPENED = b"C"
 # From the orchestrator; PRELOAD also back, when it is done.
 FILES = b"P"
 PRELOAD = b"L"
 RUN = b"G"
+# Both ways, each beginning with the number of a connection through the door: bytes, of which at most a window may be
+# unacknowledged; how many more bytes may come; the end of the connection.
+BYTES = b"B"
+WINDOW = b"W"
+FINISHED = b"F"
+OF_CONNECTIONS = (BYTES, WINDOW, FINISHED)
+MAX_DATA_BYTES = 32 * 1024
+WINDOW_BYTES = 128 * 1024
 
 _HEADER = struct.Struct(">cI")
+_NUMBER = struct.Struct(">I")
 
 
 class ProtocolError(Exception):
@@ -30,6 +40,17 @@ def encode(kind: bytes, payload: bytes) -> bytes:
     if len(payload) > MAX_PAYLOAD_BYTES:
         raise ValueError(f"a frame carries at most {MAX_PAYLOAD_BYTES} bytes, not {len(payload)}")
     return _HEADER.pack(kind, len(payload)) + payload
+
+
+def number(value: int) -> bytes:
+    return _NUMBER.pack(value)
+
+
+def numbered(payload: bytes) -> tuple[int, bytes]:
+    """Cut a payload into the number that it begins with and the rest."""
+    if len(payload) < _NUMBER.size:
+        raise ProtocolError("a connection's frame ends before its number")
+    return int(_NUMBER.unpack_from(payload)[0]), payload[_NUMBER.size :]
 
 
 class FrameDecoder:

@@ -71,6 +71,9 @@ def _spawn(command: list[str], workspace: str, targets: dict[int, int]) -> int:
     environment = {
         "PATH": "/usr/local/bin:/usr/bin:/bin",
         "HOME": workspace,
+        # The user id is this sandbox's alone, so no file names it.
+        "USER": "runner",
+        "LOGNAME": "runner",
         "LANG": "C.UTF-8",
         "TMPDIR": "/tmp",  # noqa: S108 - a tmpfs of this sandbox alone
     }

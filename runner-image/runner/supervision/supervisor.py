@@ -8,6 +8,7 @@ import time
 from _collections_abc import Callable
 
 from supervision import frames, orders, processes
+from supervision.door import Door
 from supervision.execution import OUTPUT_LIMIT, TIMED_OUT, Execution
 from supervision.outbox import Outbox
 from supervision.program import Program
@@ -18,7 +19,7 @@ EXIT_FAULT = 70
 EXIT_LEASH_ENDED = 71
 EXIT_LIFETIME_OVER = 72
 
-PROTOCOL = b"2"
+PROTOCOL = b"3"
 
 _READ_BYTES = 256 * 1024
 # A killed process ends as soon as the kernel lets it; one that hangs in the kernel dies with PID 1.
@@ -37,7 +38,9 @@ class LeashError(Exception):
 class Supervisor:
     """Obeys the orchestrator, forwards the program's output and reports its ending."""
 
-    def __init__(self, language: str, program: Program, workspace: str, lifetime_ends: float, wakeup: int) -> None:
+    def __init__(
+        self, language: str, program: Program, workspace: str, lifetime_ends: float, wakeup: int, door: str
+    ) -> None:
         self._language = language
         self._program = program
         self._workspace = workspace
@@ -45,6 +48,7 @@ class Supervisor:
         self._wakeup = wakeup
         self._leash = 0
         self._outbox = Outbox(1)
+        self._door = Door(door, self._outbox)
         self._decoder = frames.FrameDecoder()
         self._kill_everything = processes.killer()
         self._ready = False
@@ -102,6 +106,8 @@ class Supervisor:
         for stream in self._wanted_streams():
             if stream.rests_until <= now or self._stopping:
                 handlers[stream.fd] = (select.POLLIN, self._forwarder(stream))
+        if not self._stopping:
+            handlers.update((fd, (events, act)) for fd, events, act in self._door.watches())
         return handlers
 
     def _wanted_streams(self) -> list[Stream]:
@@ -130,7 +136,10 @@ class Supervisor:
         if self._exit_status is None:
             try:
                 for kind, payload in self._decoder.feed(received):
-                    self._obey(orders.parse(kind, payload))
+                    if kind in frames.OF_CONNECTIONS:
+                        self._door.take(kind, payload)
+                    else:
+                        self._obey(orders.parse(kind, payload))
             except frames.ProtocolError as error:
                 self._fail(str(error))
 
@@ -196,7 +205,8 @@ class Supervisor:
                 self._execution.record_exit(wait_status)
                 self._stop_everything()
             else:
-                self._fail(f"the {self._language} runtime ended before it was given a program")
+                awaited = "given a program" if self._ready else "ready"
+                self._fail(f"the {self._language} runtime ended before it was {awaited}")
         if self._stopping:
             self._kill_everything()
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import secrets
+import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -50,8 +52,16 @@ class Gateway:
 
 
 class _Server(ThreadingHTTPServer):
+    address_family = socket.AF_UNIX
     daemon_threads = True
     request_queue_size = 128
+
+    def server_bind(self) -> None:
+        self.socket.bind(self.server_address)
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        connection, _ = super().get_request()
+        return connection, ("gateway", 0)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         # A program may end before it has its answer.
@@ -62,8 +72,9 @@ class _Server(ThreadingHTTPServer):
 @contextmanager
 def running_gateway() -> Iterator[Gateway]:
     gateway = Gateway()
-    server = _Server(("127.0.0.1", 0), _handler_for(gateway))
-    gateway.address = f"http://127.0.0.1:{server.server_address[1]}"
+    name = f"gateway-{secrets.token_hex(8)}"
+    server = _Server(f"\0{name}", _handler_for(gateway))  # type: ignore[arg-type]  # a name instead of host and port
+    gateway.address = f"@{name}"
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:
@@ -77,7 +88,6 @@ def running_gateway() -> Iterator[Gateway]:
 def _handler_for(gateway: Gateway) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
-        disable_nagle_algorithm = True
 
         def setup(self) -> None:
             super().setup()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import socket
 import sys
 import threading
@@ -22,7 +23,10 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"
 @contextmanager
 def peer(*connections: tuple[bytes, ...]) -> Iterator[str]:
     """Answers each request of each connection with the next of its answers, and then closes it."""
-    listener = socket.create_server(("127.0.0.1", 0))
+    name = f"peer-{secrets.token_hex(8)}"
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(f"\0{name}")
+    listener.listen()
 
     def serve() -> None:
         for answers in connections:
@@ -37,7 +41,7 @@ def peer(*connections: tuple[bytes, ...]) -> Iterator[str]:
     serving = threading.Thread(target=serve, daemon=True)
     serving.start()
     with listener:
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}/"
+        yield f"@{name}"
         serving.join(5)
     assert not serving.is_alive()
 

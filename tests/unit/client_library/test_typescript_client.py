@@ -103,6 +103,35 @@ def test_images_and_binary_resources_have_bytes(workspace: Workspace, gateway: G
     assert run(workspace, gateway, program) == "image image/png true 0,255,254\na: 1,2 false\n"
 
 
+@pytest.mark.parametrize("data", ["AP/+", "AP/\n+", "AP/+\n"])
+def test_base64_may_have_line_breaks(data: str, workspace: Workspace, gateway: Gateway) -> None:
+    gateway.answers((200, {"content": [{"type": "image", "mimeType": "image/png", "data": data}]}))
+    assert (
+        run(workspace, gateway, f"{IMPORT}\nconsole.log((await read_file({{ path: 'x' }}) as any).data.join());")
+        == "0,255,254\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        ({"type": "image", "mimeType": "image/png", "data": "no base64!"}, "an image"),
+        ({"type": "image", "mimeType": "image/png", "data": "abcde"}, "an image"),
+        ({"type": "image", "mimeType": "image/png"}, "an image"),
+        ({"type": "image", "mimeType": "image/png", "data": 5}, "an image"),
+        ({"type": "audio", "mimeType": "audio/wav", "data": "%%"}, "audio"),
+        ({"type": "resource", "resource": {"uri": "a:", "blob": "é"}}, "a resource"),
+    ],
+)
+def test_data_that_is_no_base64_is_an_error_of_the_tool(
+    content: Any, what: str, workspace: Workspace, gateway: Gateway
+) -> None:
+    gateway.answers((200, {"content": [content]}))
+    error = failure_of(workspace, gateway)
+    assert error["kinds"] == ["ToolError"]
+    assert error["message"] == f"file-system/read.file: The tool returned {what} whose data is not base64."
+
+
 def test_error_of_a_tool_has_the_message_of_its_server(workspace: Workspace, gateway: Gateway) -> None:
     gateway.answers((200, {**text("ENOENT: no such file")[1], "isError": True}))
     error = failure_of(workspace, gateway)
@@ -138,7 +167,7 @@ def test_reply_that_is_no_json_is_an_unavailable_tool(workspace: Workspace, gate
 
 
 def test_gateway_that_is_not_there_is_an_unavailable_tool(workspace: Workspace, gateway: Gateway) -> None:
-    gateway.address = "http://127.0.0.1:1"
+    gateway.address = "@nobody-listens-here"
     error = failure_of(workspace, gateway)
     assert error["kinds"] == ["ToolError", "ToolUnavailable"]
     assert "ECONNREFUSED" in error["message"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import select
 import struct
 import subprocess
@@ -54,10 +55,11 @@ class Ended:
 class Supervised:
     def __init__(self, language: str, workspace: Path, interpreter: str, lifetime_seconds: float = 60.0) -> None:
         self.workspace = workspace
+        self.door = f"@door-{secrets.token_hex(8)}"  # not in a network namespace of its own here
         self.process = subprocess.Popen(
             [
                 *(sys.executable, "-I", "-S", "-B", str(RUNNER / "supervisor.py")),
-                *(language, str(lifetime_seconds), str(workspace), interpreter),
+                *(language, str(lifetime_seconds), self.door, str(workspace), interpreter),
             ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

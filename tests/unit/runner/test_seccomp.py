@@ -106,7 +106,7 @@ def test_dangerous_call_is_not_named(name: str) -> None:
     "name",
     [
         *("clone", "socket", "socketpair", "personality", "mknod", "mknodat", "setpriority", "prlimit64"),
-        *("sched_setaffinity", "sched_setattr", "sched_setparam", "sched_setscheduler"),
+        *("sched_setaffinity", "sched_setattr", "sched_setparam", "sched_setscheduler", "setsockopt", "prctl"),
     ],
 )
 def test_call_is_allowed_only_with_certain_arguments(name: str) -> None:
@@ -125,9 +125,29 @@ def test_clone_makes_no_namespace() -> None:
     assert rule["args"] == [{"index": 0, "value": new_namespaces, "valueTwo": 0, "op": "SCMP_CMP_MASKED_EQ"}]
 
 
-def test_only_stream_and_datagram_sockets_of_three_families_are_made() -> None:
-    made = {tuple(arg.get("valueTwo", arg["value"]) for arg in rule["args"]) for rule in rules_for("socket")}
-    assert made == {(family, kind) for family in (1, 2, 10) for kind in (1, 2)}
+def allowed(name: str) -> set[tuple[int, ...]]:
+    rules = [rule for rule in rules_for(name) if rule["action"] == "SCMP_ACT_ALLOW"]
+    return {tuple(arg.get("valueTwo", arg["value"]) for arg in rule["args"]) for rule in rules}
+
+
+def test_only_unix_stream_sockets_of_protocol_0_are_made() -> None:
+    assert allowed("socket") == {(1, 1, 0)}
+    assert allowed("socketpair") == {(1, 0)}
+
+
+def test_who_asks_for_the_network_is_told_that_there_is_none() -> None:
+    refused = [rule for rule in rules_for("socket") if rule["action"] == "SCMP_ACT_ERRNO"]
+    assert [(rule["errnoRet"], rule["args"][0]["value"]) for rule in refused] == [(101, 2), (101, 10)]
+
+
+def test_no_option_of_a_socket_attaches_a_filter() -> None:
+    sol_socket, attaching = 1, {26, 27, 36, 44, 50, 51, 52}
+    assert {level for level, _ in allowed("setsockopt")} == {sol_socket}
+    assert not {option for _, option in allowed("setsockopt")} & attaching
+
+
+def test_no_option_of_a_process_installs_a_filter() -> None:
+    assert (22,) not in allowed("prctl")
 
 
 def test_no_rule_depends_on_capabilities_and_each_says_what_it_is_for() -> None:

@@ -149,13 +149,15 @@ class TestOrders:
             "GRANT=t0ken",
             f"HOME={python.workspace}",
             "LANG=C.UTF-8",
+            "LOGNAME=runner",
             "PATH=/usr/local/bin:/usr/bin:/bin",
             "TMPDIR=/tmp",
+            "USER=runner",
         ]
 
     def test_wrong_arguments_are_explained(self) -> None:
         ended = subprocess.run(
-            [sys.executable, "-I", "-S", "-B", str(RUNNER / "supervisor.py"), "cobol", "10"],
+            [sys.executable, "-I", "-S", "-B", str(RUNNER / "supervisor.py"), "cobol", "10", "@door"],
             capture_output=True,
             timeout=PATIENCE_SECONDS,
         )

@@ -6,10 +6,11 @@ import struct
 import pytest
 
 from orchestrator.domain.errors import SandboxFault
-from orchestrator.engines.runner.frames import PROTOCOL, Frame, FrameKind, encode
+from orchestrator.engines.runner.frames import PROTOCOL, Frame, FrameKind, FramingBroken, encode
 from orchestrator.engines.runner.leash import Leash
-from orchestrator.engines.runner.relay import Relay
+from orchestrator.engines.runner.relay import MAX_CONNECTIONS, WINDOW_BYTES, Relay
 from orchestrator.engines.runner.session import SupervisorSession
+from tests.support.api import until
 
 
 class MemoryLeash(Leash):
@@ -25,26 +26,30 @@ class MemoryLeash(Leash):
         self.hung_up = True
 
 
+def refuse(sandbox_id):
+    raise AssertionError("nothing connects here")
+
+
 @pytest.fixture
 async def leash():
     return MemoryLeash()
 
 
 async def test_a_runner_that_says_the_right_version_is_ready(leash):
-    session = SupervisorSession(leash)
+    session = SupervisorSession(leash, "sandbox", refuse)
     leash.took_stdout(encode(FrameKind.READY, PROTOCOL))
     await session.until_ready()
 
 
 async def test_a_runner_of_another_version_is_told_how_to_be_replaced(leash):
-    session = SupervisorSession(leash)
+    session = SupervisorSession(leash, "sandbox", refuse)
     leash.took_stdout(encode(FrameKind.READY, b"0"))
     with pytest.raises(SandboxFault, match="make image"):
         await session.until_ready()
 
 
 async def test_a_runner_that_breaks_the_protocol_is_let_go(leash):
-    session = SupervisorSession(leash)
+    session = SupervisorSession(leash, "sandbox", refuse)
     leash.took_stdout(b"?" * 64)
     assert leash.hung_up
     assert not session.alive
@@ -53,7 +58,7 @@ async def test_a_runner_that_breaks_the_protocol_is_let_go(leash):
 
 
 async def test_a_runner_that_ends_says_its_last_complaint(leash):
-    session = SupervisorSession(leash)
+    session = SupervisorSession(leash, "sandbox", refuse)
     leash.took_stderr(b"first\nthe last line\n")
     leash.ended()
     with pytest.raises(SandboxFault, match="without a result: the last line"):
@@ -76,27 +81,74 @@ def opened(number):
     return Frame(FrameKind.OPENED, struct.pack(">I", number))
 
 
-async def test_a_connection_is_known_to_be_of_the_sandbox_that_is_served():
-    relay, accepted = Relay(lambda data: None), []
+async def test_a_connection_is_known_to_be_of_the_sandbox_whose_leash_it_came_over(leash):
+    accepted = {}
+
+    def accept(sandbox_id):
+        return accepted.setdefault(sandbox_id, Recorded())
+
+    first, second = MemoryLeash(), MemoryLeash()
+    sessions = [SupervisorSession(first, "first", accept), SupervisorSession(second, "second", accept)]
+    for each in (first, second):
+        each.took_stdout(encode(FrameKind.OPENED, struct.pack(">I", 1)))
+    assert {name: of.transport.get_extra_info("sandbox_id") for name, of in accepted.items()} == {
+        "first": "first",
+        "second": "second",
+    }
+    sessions[0].close()
+    await asyncio.sleep(0)
+    assert {name: of.lost for name, of in accepted.items()} == {"first": True, "second": False}
+
+
+async def test_a_supervisor_may_not_open_the_same_connection_twice_nor_too_many():
+    relay = Relay(lambda data: None, "sandbox", lambda sandbox_id: Recorded())
+    relay.take(opened(1))
+    with pytest.raises(FramingBroken):
+        relay.take(opened(1))
+    for number in range(2, MAX_CONNECTIONS + 1):
+        relay.take(opened(number))
+    with pytest.raises(FramingBroken):
+        relay.take(opened(MAX_CONNECTIONS + 1))
+
+
+async def test_connections_without_end_are_taken_up_at_their_pace_and_those_given_up_before_never(monkeypatch):
+    monkeypatch.setattr("orchestrator.engines.runner.relay.CONNECTIONS_BURST", 3)
+    monkeypatch.setattr("orchestrator.engines.runner.relay.CONNECTIONS_PAUSE_SECONDS", 0.05)
+    accepted = []
 
     def accept(sandbox_id):
         accepted.append(Recorded())
         return accepted[-1]
 
-    relay.serve("first", accept)
-    relay.take(opened(1))
-    relay.stop_serving()
-    await asyncio.sleep(0)
-    relay.serve("second", accept)
-    relay.take(opened(2))
-    assert [protocol.transport.get_extra_info("sandbox_id") for protocol in accepted] == ["first", "second"]
-    assert [protocol.lost for protocol in accepted] == [True, False]
+    relay = Relay(lambda data: None, "sandbox", accept)
+    for number in range(1, 201):
+        relay.take(opened(number))
+        if number != 100:
+            relay.take(Frame(FrameKind.FINISHED, struct.pack(">I", number)))
+    assert len(accepted) == 3
+    await until(lambda: len(accepted) == 4)  # the one that was not given up, and at the next turn
+    await asyncio.sleep(0.2)
+    assert len(accepted) == 4
+    relay.lose_all()
+    assert relay._connections == relay._waiting == {}
 
 
-async def test_between_two_sandboxes_nothing_is_accepted():
-    sent = []
-    relay = Relay(sent.append)
-    relay.serve("first", lambda sandbox_id: Recorded())
-    relay.stop_serving()
-    relay.take(opened(7))
-    assert sent == [encode(FrameKind.FINISHED, struct.pack(">I", 7))]
+async def test_what_a_connection_sends_before_its_turn_waits_for_it(monkeypatch):
+    monkeypatch.setattr("orchestrator.engines.runner.relay.CONNECTIONS_BURST", 1)
+    monkeypatch.setattr("orchestrator.engines.runner.relay.CONNECTIONS_PAUSE_SECONDS", 0.05)
+    got = []
+
+    class Reading(Recorded):
+        def data_received(self, data):
+            got.append(data)
+
+    relay = Relay(lambda data: None, "sandbox", lambda sandbox_id: Reading())
+    for number in (1, 2):
+        relay.take(opened(number))
+        relay.take(Frame(FrameKind.BYTES, struct.pack(">I", number) + b"%d" % number))
+    assert got == [b"1"]
+    await until(lambda: got == [b"1", b"2"])
+    relay.take(opened(3))
+    relay.take(Frame(FrameKind.BYTES, struct.pack(">I", 3) + bytes(WINDOW_BYTES)))
+    with pytest.raises(FramingBroken):  # and no more than its window
+        relay.take(Frame(FrameKind.BYTES, struct.pack(">I", 3) + b"x"))
