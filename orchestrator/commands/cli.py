@@ -71,6 +71,22 @@ def serve() -> None:
         fail(f"The daemon cannot start: {error}.", EXIT_CANNOT_START)
 
 
+def launcher(
+    leashed: Annotated[bool, typer.Option("--leashed", help="End when stdin ends.")] = False,
+    owner: Annotated[str | None, typer.Option(help="The installation's name; by default one of its own.")] = None,
+) -> None:
+    """Run the launcher, which alone holds the engine's socket, until SIGTERM or Ctrl-C."""
+    from orchestrator.launcher import serve as serve_launcher
+    from orchestrator.logs import configure_logs
+
+    settings = load_settings(env_file=None)
+    configure_logs(settings.log_level, settings.log_format)
+    try:
+        serve_launcher(settings, owner, leashed=leashed)
+    except (ValueError, OSError) as error:
+        fail(f"The launcher cannot start: {error}.", EXIT_CANNOT_START)
+
+
 def mcp() -> None:
     """Speak MCP on stdin and stdout, for a client that starts its servers; the daemon does the work."""
     from orchestrator.commands.standard_streams import speak_mcp
@@ -119,7 +135,7 @@ def config(as_json: AsJson = False) -> None:
     print_table(out, table)
 
 
-for command in (serve, mcp, connect, run, tools, executions, show, why, doctor, config):
+for command in (serve, launcher, mcp, connect, run, tools, executions, show, why, doctor, config):
     app.command()(command)
 for key_command in (ensure, rotate):
     keys_app.command()(key_command)

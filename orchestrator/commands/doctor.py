@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
@@ -10,12 +11,13 @@ from typing import Any
 
 import aiohttp
 
-from orchestrator.adapters.access_files import RolesFileInvalid, read_book
+from orchestrator.adapters.access_files import RolesFileInvalid, read_book, read_hashes
 from orchestrator.commands import keys
 from orchestrator.daemon import build_engine
 from orchestrator.domain.sandbox import Finding, Verdict
 from orchestrator.domain.upstream import UpstreamState
-from orchestrator.service.ports import Engine
+from orchestrator.instance import exposed, foreign_files
+from orchestrator.launcher import build_launcher
 from orchestrator.settings import Settings
 
 LEAST_FREE_BYTES = 1024**3
@@ -41,39 +43,49 @@ async def examine(settings: Settings) -> list[Finding]:
         *await _daemon(settings),
         _seccomp(settings),
         _roles(settings),
+        *_hashes(settings),
         *_keys(settings),
+        *_data(settings),
         _disk(settings),
     ]
 
 
 async def _engine(settings: Settings) -> Sequence[Finding]:
+    """Ask the launcher if there is one, as in the daemon's container; else look as a launcher does."""
+    if settings.launcher_socket is not None:
+        return await build_engine(settings, owner="doctor").describe()
     try:
-        engine: Engine = build_engine(settings, owner="doctor")
+        launcher = build_launcher(settings, owner="doctor")
     except OSError as error:
         return [_failed("engine", f"the seccomp profile cannot be read: {error}", RESTORE_PROFILE)]
     try:
-        return await engine.describe()
+        return await asyncio.to_thread(launcher.look)
     finally:
-        await engine.close()
+        launcher.close()
 
 
 async def _daemon(settings: Settings) -> list[Finding]:
     """Ask the daemon how it is; whatever else answers there is told apart from it."""
     health: dict[str, Any] = {}
+    problem: dict[str, Any] = {}
     try:
-        async with (
-            aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=3)) as session,
-            session.get(f"{settings.url}/health") as response,
-        ):
-            health = await response.json(content_type=None)
+        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=3)) as session:
+            async with session.get(f"{settings.url}/health") as response:
+                health = await response.json(content_type=None)
+            async with session.get(f"{settings.url}/readyz") as response:
+                problem = await response.json(content_type=None) if response.status == 503 else {}
     except (TimeoutError, aiohttp.ClientConnectorError):
-        return [_warning("daemon", f"nothing answers at {settings.url}", "Start it with 'make up'.")]
+        return [_failed("daemon", f"nothing answers at {settings.url}", "Start it with 'make up'.")]
     except (aiohttp.ClientError, ValueError):
         pass
     if not isinstance(health, dict) or "upstreams" not in health:
         fix = "Stop the other program, or publish another port with CODE_EXECUTOR_PUBLISH."
         return [_failed("daemon", f"something else answers at {settings.url}", fix)]
-    findings = [_ok("daemon", f"answers at {settings.url}, {health['status']}")]
+    answers = f"answers at {settings.url}"
+    if problem:
+        findings = [_failed("daemon", f"{answers}, but is not ready: {problem['detail']}", problem["hint"])]
+    else:
+        findings = [_ok("daemon", f"{answers}, {health['status']}")]
     for name, state in health["upstreams"].items():
         if state == UpstreamState.CONNECTED:
             findings.append(_ok(f"server {name}", state))
@@ -102,6 +114,11 @@ def _roles(settings: Settings) -> Finding:
     return _ok("roles", f"{', '.join(sorted(book.roles))}; {len(book.key_hashes)} keys")
 
 
+def _hashes(settings: Settings) -> list[Finding]:
+    fix = f"{ENSURE_KEYS} The daemon must be able to read {settings.keys_dir}."
+    return [_failed("key hashes", f"{name} {reason}", fix) for name, reason in read_hashes(settings.keys_dir).refused]
+
+
 def _keys(settings: Settings) -> list[Finding]:
     if not settings.secrets_dir.is_dir():
         return [_ok("key files", "not visible from here (the daemon sees only hashes)")]
@@ -122,6 +139,29 @@ def _key(file: keys.KeyFile) -> Finding:
     if not file.hash_matches:
         return _failed(check, "its hash does not match", ENSURE_KEYS)
     return _ok(check, f"{file.path.name}, mode {file.mode:04o}")
+
+
+def _data(settings: Settings) -> list[Finding]:
+    """Look at who else may read what programs printed."""
+    directory, check = settings.journal_file.parent, "data directory"
+    try:
+        if not directory.exists():
+            return [_ok(check, "not visible from here, or not made yet")]
+        mode = f"{directory.stat().st_mode & 0o777:04o}"
+        journals = list(directory.glob(f"{settings.journal_file.name}*"))
+        open_to_others = [file.name for file in journals if file.stat().st_mode & 0o077]
+        strangers = sorted(foreign_files(directory))
+    except OSError as error:
+        return [_ok(check, f"not visible to you ({error.strerror})")]
+    if open_to_others:
+        fix = f"chmod 600 {directory}/{settings.journal_file.name}*"
+        return [_warning(check, f"others may read {', '.join(open_to_others)}", fix)]
+    if exposed(directory) and strangers:
+        meaning = f"mode {mode}, shared with {strangers[0]}: others may enter it, and the daemon does not lock it"
+        return [_warning(check, meaning, "Name a directory of its own with CODE_EXECUTOR_DATA_DIR.")]
+    if exposed(directory):
+        return [_warning(check, f"mode {mode}: others may enter it", f"chmod 700 {directory}")]
+    return [_ok(check, "nobody else may enter it")]
 
 
 def _disk(settings: Settings) -> Finding:

@@ -47,14 +47,13 @@ class AttachedLeash(Leash, asyncio.Protocol):
         self._engine_stream = EngineStreamDecoder()
         self._transport: asyncio.Transport | None = None
 
-    @classmethod
-    async def adopt(cls, attached: socket.socket) -> AttachedLeash:
-        """Take over the connection of an attach request that the engine has answered."""
+    async def adopt(self, attached: socket.socket) -> None:
+        """Take over the connection of an attach request that the engine has answered. Whoever listens must do so by
+        now: the runner may have said already that it is ready."""
         attached.setblocking(False)
         loop = asyncio.get_running_loop()
         connect = loop.create_unix_connection if attached.family == socket.AF_UNIX else loop.create_connection
-        _, leash = await connect(cls, sock=attached)
-        return leash
+        await connect(lambda: self, sock=attached)
 
     def send(self, data: bytes) -> None:
         if self._transport is not None and not self._transport.is_closing():

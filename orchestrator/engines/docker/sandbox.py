@@ -1,42 +1,66 @@
-"""A sandbox on the Docker engine: one container in a borrowed slot."""
+"""A sandbox on the Docker engine: one container, used once."""
 
 from __future__ import annotations
 
-from orchestrator.domain.execution import Ending
+import asyncio
+
+from orchestrator.domain.errors import OrchestratorError, SandboxFault
+from orchestrator.domain.execution import Ending, Outcome
 from orchestrator.domain.sandbox import Program
-from orchestrator.engines.docker.slots import SeeOff, Slot, Slots
+from orchestrator.engines.docker.launcher_client import LauncherClient
 from orchestrator.engines.runner.session import Receive, SupervisorSession
+
+# A supervisor that was let go needs a few milliseconds; one that hangs is killed.
+LEAVE_SECONDS = 2.0
+FAREWELL_SECONDS = 5.0
+# On a busy machine the engine tells of a lack of memory after the container is gone.
+PAUSES_SECONDS = (0.0, 0.05, 0.1, 0.2, 0.4, 0.75, 1.5)
+KILLED = 9
 
 
 class DockerSandbox:
-    def __init__(
-        self, container_id: str, supervisor: SupervisorSession, slot: Slot, slots: Slots, see_off: SeeOff
-    ) -> None:
+    def __init__(self, container_id: str, supervisor: SupervisorSession, launcher: LauncherClient) -> None:
         self.id = container_id
         self._supervisor = supervisor
-        self._slot: Slot | None = slot
-        self._slots = slots
-        self._see_off = see_off
+        self._launcher = launcher
 
     @property
     def alive(self) -> bool:
-        return self._supervisor.alive and self._slot is not None and self._slot.alive
+        return self._supervisor.alive
 
     async def preload(self) -> None:
         await self._supervisor.preload()
 
     async def run(self, program: Program, receive: Receive) -> Ending:
-        return await self._supervisor.run(program, receive)
+        try:
+            return await self._supervisor.run(program, receive)
+        except SandboxFault:
+            if await self._was_out_of_memory():
+                return Ending(Outcome.OUT_OF_MEMORY, exit_code=128 + KILLED, signal=KILLED)
+            raise
 
     async def destroy(self) -> None:
-        """Remove the container and give its slot back; one in which something may still live is not lent again."""
-        slot, self._slot = self._slot, None
         self._supervisor.close()
+        await self._launcher.remove(self.id, LEAVE_SECONDS)
+
+    async def _was_out_of_memory(self) -> bool:
+        """Ask the engine: a program may make the kernel choose the supervisor, which then cannot tell."""
+        asking = asyncio.create_task(self._ask_whether_out_of_memory())
         try:
-            await self._see_off(self.id)
-        except BaseException:
-            if slot is not None:
-                await self._slots.retire(slot)
+            return await asyncio.shield(asking)
+        except asyncio.CancelledError:
+            # The sandbox had ended before its time was up or somebody cancelled it, so why it ended is the answer.
+            if await asking:
+                return True
             raise
-        if slot is not None:
-            self._slots.give_back(slot)
+
+    async def _ask_whether_out_of_memory(self) -> bool:
+        try:
+            async with asyncio.timeout(FAREWELL_SECONDS):  # the caller waits for its result meanwhile
+                for pause in PAUSES_SECONDS:
+                    await asyncio.sleep(pause)
+                    if (await self._launcher.fate(self.id))["out_of_memory"]:
+                        return True
+        except (OrchestratorError, TimeoutError):
+            pass
+        return False

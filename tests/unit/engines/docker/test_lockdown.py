@@ -7,15 +7,12 @@ from typing import Any
 
 import pytest
 
-from orchestrator.domain.execution import Language, Limits, Recipe
-from orchestrator.domain.sandbox import SandboxSpec
-from orchestrator.engines.docker.lockdown import Confinement, Identity, differences, sandbox_config, slot_config
+from orchestrator.domain.execution import Language
+from orchestrator.engines.docker.lockdown import Bounds, Confinement, Identity, differences, sandbox_config
 
-POLICY = Confinement(image="runner", network="net", seccomp_profile='{"syscalls": []}', runtime="runc")
-IDENTITY = Identity(owner="owner", epoch="epoch")
-LIMITS = Limits(
-    timeout_seconds=300,
-    max_output_bytes=102_400,
+POLICY = Confinement(image="runner", seccomp_profile='{"syscalls": []}', runtime="runc")
+IDENTITY = Identity(owner="owner", epoch="epoch", execution_id="execution", deadline=1000)
+BOUNDS = Bounds(
     memory_bytes=1 << 30,
     cpus=1,
     max_processes=256,
@@ -72,7 +69,9 @@ WEAKER_CONFIG: dict[str, Any] = {
     "Entrypoint": ["sh"],
     "Env": ["LD_PRELOAD=/tmp/x.so"],
     "ExposedPorts": {"80/tcp": {}},
+    "Hostname": "the-hosts",
     "Image": "another",
+    "NetworkDisabled": False,
     "OpenStdin": False,
     "StdinOnce": False,
     "Tty": True,
@@ -84,8 +83,7 @@ WEAKER_CONFIG: dict[str, Any] = {
 
 @pytest.fixture
 def config() -> dict[str, Any]:
-    spec = SandboxSpec(Recipe(Language.PYTHON), LIMITS, "execution", 360)
-    return sandbox_config(spec, "slot", POLICY, IDENTITY, 1000)
+    return sandbox_config(Language.PYTHON, 360, 1_900_000_001, BOUNDS, POLICY, IDENTITY)
 
 
 def as_inspected(config: dict[str, Any]) -> dict[str, Any]:
@@ -101,7 +99,7 @@ def test_a_sandbox_made_as_asked_has_no_differences(config):
 def test_the_engines_own_additions_are_no_differences(config):
     made = as_inspected(config)
     made["Config"]["Labels"]["of.the.image"] = "joined"
-    made["Config"]["Hostname"] = "sandbox"
+    made["Config"]["Domainname"] = "sandbox"
     made["HostConfig"]["ConsoleSize"] = [0, 0]
     assert differences(config, made) == []
 
@@ -170,15 +168,15 @@ def test_a_mount_from_anywhere_is_refused(config):
     assert len(differences(config, made)) == 1
 
 
-def test_a_slot_gets_the_capability_to_narrow_its_network_and_nothing_else():
-    host_config = slot_config(POLICY, IDENTITY)["HostConfig"]
-    assert (host_config["CapAdd"], host_config["CapDrop"], host_config["Privileged"]) == (["NET_ADMIN"], ["ALL"], False)
-    assert host_config["ReadonlyRootfs"] is True
+def test_all_processes_of_a_sandbox_together_open_no_more_files_than_is_told(config):
+    (limit,) = [each for each in config["HostConfig"]["Ulimits"] if each["Name"] == "nofile"]
+    assert limit == {"Name": "nofile", "Soft": 512, "Hard": 512}
+    assert BOUNDS.max_files == 512 * config["HostConfig"]["PidsLimit"]
 
 
-def test_a_slot_made_otherwise_than_asked_is_noticed_too():
-    config = slot_config(POLICY, IDENTITY)
-    made = as_inspected(config)
-    assert differences(config, made) == []
-    made["HostConfig"]["CapAdd"] = ["NET_ADMIN", "SYS_ADMIN"]
-    assert len(differences(config, made)) == 1
+def test_two_users_of_sandboxes_differ_in_nothing_but_the_user(config):
+    other = sandbox_config(Language.PYTHON, 360, 1_900_000_002, BOUNDS, POLICY, IDENTITY)
+    assert (config.pop("User"), other.pop("User")) == ("1900000001:1900000001", "1900000002:1900000002")
+    for made, user in ((config, 1_900_000_001), (other, 1_900_000_002)):
+        assert all(f"uid={user},gid={user}" in options for options in made["HostConfig"].pop("Tmpfs").values())
+    assert config == other
