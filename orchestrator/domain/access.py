@@ -92,8 +92,14 @@ class AccessBook:
 
     @property
     def live_keys(self) -> frozenset[tuple[str, str]]:
-        """Name and hash: a key that was rotated keeps its name but is another key."""
-        return frozenset((known.key_name, known.sha256_hex) for known in self.key_hashes)
+        """Name and hash of the keys that a role has: a key that was rotated keeps its name but is another key."""
+        return frozenset(
+            (known.key_name, known.sha256_hex) for known in self.key_hashes if known.key_name in self.role_of_key
+        )
+
+    def role_now(self, caller: Caller) -> Role | None:
+        """Return the caller's role as it stands now: its key may have been given another, and roles change."""
+        return self.roles.get(self.role_of_key.get(caller.key_name, caller.role.name))
 
     def identify(self, presented_key: str) -> Caller | None:
         presented = hash_key(presented_key)

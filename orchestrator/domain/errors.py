@@ -20,6 +20,7 @@ class Category(StrEnum):
     INVALID = "invalid"
     UNSUPPORTED = "unsupported"
     TOO_LARGE = "too_large"
+    TOO_SLOW = "too_slow"
     OUT_OF_RANGE = "out_of_range"
     UNAUTHENTICATED = "unauthenticated"
     DENIED = "denied"
@@ -42,10 +43,13 @@ class OrchestratorError(Exception):
     # For models, which act with tools instead of the HTTP API; the docstring serves where this is None.
     hint_for_models: ClassVar[str | None] = None
 
-    def __init__(self, message: str, *, retry_after_seconds: int | None = None) -> None:
+    def __init__(
+        self, message: str, *, retry_after_seconds: int | None = None, execution_id: str | None = None
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.retry_after_seconds = retry_after_seconds
+        self.execution_id = execution_id  # of an earlier execution, if it is about one
 
     @property
     def hint(self) -> str:
@@ -137,11 +141,47 @@ class QueueFull(OrchestratorError):
     category = Category.LIMITED
 
 
+class IntakeFull(OrchestratorError):
+    """Try again later with fewer large requests at once, or raise CODE_EXECUTOR_MAX_INTAKE_BYTES or the same
+    _PER_CALLER."""
+
+    code = "intake_full"
+    category = Category.LIMITED
+
+
+class BodyTooSlow(OrchestratorError):
+    """Send the body without pauses, or raise CODE_EXECUTOR_BODY_SECONDS."""
+
+    code = "body_too_slow"
+    category = Category.TOO_SLOW
+
+
+class TooManyConnections(OrchestratorError):
+    """Close connections that you no longer use, or raise CODE_EXECUTOR_MAX_CONNECTIONS_PER_CALLER."""
+
+    code = "too_many_connections"
+    category = Category.LIMITED
+
+
+class ConnectionsFull(OrchestratorError):
+    """Try again later, or raise CODE_EXECUTOR_MAX_CONNECTIONS or the same _PER_ADDRESS."""
+
+    code = "connections_full"
+    category = Category.UNAVAILABLE
+
+
 class IdempotencyMismatch(OrchestratorError):
     """Use a new Idempotency-Key for a different program."""
 
     code = "idempotency_mismatch"
     category = Category.INVALID
+
+
+class AlreadyInterrupted(OrchestratorError):
+    """Read what it did with GET /executions/{id}. To run it again all the same, send it with a new Idempotency-Key."""
+
+    code = "already_interrupted"
+    category = Category.CONFLICT
 
 
 class ShuttingDown(OrchestratorError):
@@ -169,13 +209,6 @@ class RunnerImageMissing(OrchestratorError):
     """Build the runner image with 'make image'."""
 
     code = "runner_image_missing"
-    category = Category.UNAVAILABLE
-
-
-class NetworkUnsafe(OrchestratorError):
-    """Remove the network so that the daemon makes it anew, or name another with CODE_EXECUTOR_NETWORK."""
-
-    code = "network_unsafe"
     category = Category.UNAVAILABLE
 
 

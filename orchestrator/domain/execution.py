@@ -50,6 +50,12 @@ class Outcome(StrEnum):
     SANDBOX_ERROR = "sandbox_error"
 
 
+class CancelledBy(StrEnum):
+    REQUEST = "request"  # of somebody who may
+    DISCONNECT = "disconnect"  # of the last client that waited for it
+    SHUTDOWN = "shutdown"  # of the daemon
+
+
 class Kind(StrEnum):
     PROGRAM = "program"
     CALL = "call"  # of one tool, that no program made
@@ -83,8 +89,28 @@ class GatewayLimits:
     max_request_bytes: int
     max_total_bytes: int
     call_timeout_seconds: float
+    max_held_result_bytes: int = 64 * MEBIBYTE
+    max_searches: int = 200
     max_images: int = 10
-    max_images_bytes: int = 4 * 1024 * 1024
+    max_images_bytes: int = 4 * MEBIBYTE
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """How much of something there may be at once: in all, and for one caller, so that it leaves the others theirs."""
+
+    total: int
+    per_caller: int
+
+
+@dataclass(frozen=True, slots=True)
+class RoomLimits:
+    """What the daemon and each server hold for tool calls at most."""
+
+    result_bytes: Shares = Shares(256 * MEBIBYTE, 128 * MEBIBYTE)
+    request_bytes: Shares = Shares(64 * MEBIBYTE, 32 * MEBIBYTE)
+    calls_per_server: Shares = Shares(64, 16)
+    request_bytes_per_server: Shares = Shares(32 * MEBIBYTE, 8 * MEBIBYTE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +179,7 @@ class ExecutionRecord:
     signal: int | None = None
     error_code: str | None = None
     detail: str | None = None
+    cancelled_by: CancelledBy | None = None
     warm: bool = False
     stdout_bytes: int = 0
     stderr_bytes: int = 0
@@ -169,6 +196,12 @@ class ExecutionRecord:
     def never_ran(self) -> bool:
         return self.outcome is Outcome.SANDBOX_ERROR and self.timings.run_seconds == 0
 
+    @property
+    def cut_off(self) -> bool:
+        """Whether it ended before it had a result, though nobody asked for that."""
+        by_accident = self.cancelled_by in (CancelledBy.DISCONNECT, CancelledBy.SHUTDOWN)
+        return by_accident or self.state is State.INTERRUPTED or self.never_ran
+
     def ended(self, ending: Ending, at: float) -> ExecutionRecord:
         return replace(
             self,
@@ -181,6 +214,14 @@ class ExecutionRecord:
             error_code=ending.error_code,
             detail=ending.detail,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """The record of an execution under way, with its calls so far, and the key that it was asked for with."""
+
+    record: ExecutionRecord
+    idempotency_key: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,14 +23,14 @@ class Recorder:
     def __init__(self, journal: CallJournal) -> None:
         self._journal = journal
         self._waiting: dict[tuple[str, int], ToolCall] = {}
-        self._next: asyncio.Task[None] | None = None
-        self._batches: set[asyncio.Task[None]] = set()
+        self._next: asyncio.Task[bool] | None = None
+        self._batches: set[asyncio.Task[bool]] = set()
         # Two batches at once could let an older state of a call replace a newer one.
         self._writing = asyncio.Lock()
         self._failing = False
 
-    def hand_in(self, execution_id: str, number: int, call: ToolCall) -> asyncio.Task[None]:
-        """Begin to write a call as it stands; the task ends when it is written, or could not be."""
+    def hand_in(self, execution_id: str, number: int, call: ToolCall) -> asyncio.Task[bool]:
+        """Begin to write a call as it stands; the task tells whether it could be written."""
         self._waiting[execution_id, number] = call
         if self._next is None:
             self._next = asyncio.create_task(self._write_next())
@@ -43,7 +43,7 @@ class Recorder:
         if self._batches:
             await asyncio.wait(self._batches)
 
-    async def _write_next(self) -> None:
+    async def _write_next(self) -> bool:
         async with self._writing:
             waiting, self._waiting, self._next = self._waiting, {}, None
             batch = [CallRecord(*place, call) for place, call in waiting.items()]
@@ -57,3 +57,4 @@ class Recorder:
                 self._failing = True
             else:
                 self._failing = False
+            return not self._failing

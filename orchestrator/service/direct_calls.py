@@ -9,10 +9,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import structlog
-
 from orchestrator.domain.access import Caller
-from orchestrator.domain.errors import JournalUnavailable, OrchestratorError
+from orchestrator.domain.errors import OrchestratorError
 from orchestrator.domain.execution import (
     Ending,
     ExecutionRecord,
@@ -22,17 +20,17 @@ from orchestrator.domain.execution import (
     State,
     Timings,
 )
-from orchestrator.domain.upstream import CallResult
+from orchestrator.domain.upstream import CallResult, is_failure
+from orchestrator.service.ends import Ends
 from orchestrator.service.ports import Journal
 from orchestrator.service.tool_calls import ToolCalls
 
-log = structlog.get_logger()
-
 
 class DirectCalls:
-    def __init__(self, tool_calls: ToolCalls, journal: Journal, instance: str) -> None:
+    def __init__(self, tool_calls: ToolCalls, journal: Journal, ends: Ends, instance: str) -> None:
         self._tool_calls = tool_calls
         self._journal = journal
+        self._ends = ends
         self._instance = instance
 
     async def call(
@@ -54,8 +52,9 @@ class DirectCalls:
         ending = Ending(Outcome.CANCELLED)
         try:
             size = len(json.dumps(arguments))
-            answer = await grant.within(self._tool_calls.call(grant, server, tool, arguments, size))
-            ending = Ending(Outcome.FAILED if answer.result.get("isError") else Outcome.COMPLETED)
+            with self._tool_calls.room(grant) as room:
+                answer = await grant.within(self._tool_calls.call(grant, server, tool, arguments, size, room))
+            ending = Ending(Outcome.FAILED if is_failure(answer.result) else Outcome.COMPLETED)
         except OrchestratorError as error:
             ending = Ending(Outcome.FAILED, error_code=error.code, detail=error.summary)
             raise
@@ -67,12 +66,6 @@ class DirectCalls:
             grant.revoke()
             timings = Timings(run_seconds=time.monotonic() - began)
             ended = replace(record.ended(ending, time.time()), timings=timings, tool_calls=calls)
-            await asyncio.shield(self._record(ExecutionResult(ended)))
+            # The call has happened: a journal that fails now must not make its caller repeat it.
+            await asyncio.shield(self._ends.record(ExecutionResult(ended)))
         return answer.result
-
-    async def _record(self, result: ExecutionResult) -> None:
-        """The call has happened: a journal that fails now must not make its caller repeat it."""
-        try:
-            await self._journal.finish(result)
-        except JournalUnavailable as error:
-            log.error("call.not_recorded", execution_id=result.execution_id, error=error.message)

@@ -10,12 +10,14 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Protocol
+from weakref import WeakValueDictionary
 
 import structlog
 
 from orchestrator.domain.access import Caller
 from orchestrator.domain.errors import (
     AlreadyFinished,
+    AlreadyInterrupted,
     CodeTooLarge,
     IdempotencyMismatch,
     InvalidRequest,
@@ -25,6 +27,7 @@ from orchestrator.domain.errors import (
     ShuttingDown,
 )
 from orchestrator.domain.execution import (
+    CancelledBy,
     Ending,
     Execution,
     ExecutionRecord,
@@ -38,6 +41,7 @@ from orchestrator.domain.execution import (
 )
 from orchestrator.domain.sandbox import Program
 from orchestrator.service.admission import Admission, Ticket
+from orchestrator.service.ends import Ends
 from orchestrator.service.grants import Grant
 from orchestrator.service.ledger import Notify
 from orchestrator.service.ports import Journal
@@ -50,6 +54,8 @@ log = structlog.get_logger()
 
 # The supervisor ends the program at its deadline; this much later the daemon does it, should the supervisor fail.
 BACKUP_KILL_SECONDS = 2.0
+
+MAX_TOLD_CALLS = 10
 
 OnFinished = Callable[[ExecutionResult], None]
 
@@ -111,7 +117,15 @@ class Stopwatch:
 class ToolAccess(Protocol):
     """Lets a running program call tools."""
 
-    def open(self, caller: Caller, execution_id: str, notify: Notify, sandbox_id: str | None = None) -> Grant: ...
+    def open(
+        self,
+        caller: Caller,
+        execution_id: str,
+        notify: Notify,
+        sandbox_id: str | None = None,
+        *,
+        at_most_once: bool = False,
+    ) -> Grant: ...
 
 
 class Executions:
@@ -136,12 +150,13 @@ class Executions:
         self._readiness = readiness
         self._instance = instance
         self._on_finished = on_finished
+        self.ends = Ends(journal)
         self._running: dict[str, RunningExecution] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._unrecorded: list[ExecutionResult] = []
+        self._renewals = 0
         self._accepting = True
         # Makes concurrent requests with one key meet one execution: the first starts it, the others find it.
-        self._starting_with_key = asyncio.Lock()
+        self._starting_with_key: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
     async def start(self, caller: Caller, request: ProgramRequest, execution_id: str) -> RunningExecution:
         """Begin an execution, or find the one that an earlier request with the same idempotency key began."""
@@ -151,7 +166,8 @@ class Executions:
         )
         if request.idempotency_key is None:
             return await self._begin(execution)
-        async with self._starting_with_key:
+        name = (caller.key_name, request.idempotency_key)
+        async with self._starting_with_key.setdefault(name, asyncio.Lock()):
             return await self._begun_before(execution, request.idempotency_key) or await self._begin(execution)
 
     @asynccontextmanager
@@ -197,16 +213,19 @@ class Executions:
             async with asyncio.timeout(grace_seconds):
                 await self._until_idle()
         for running in list(self._running.values()):
-            running.cancel()
+            running.cancel(CancelledBy.SHUTDOWN)
         await self._until_idle()
         await self.record_what_is_missing()
 
     async def record_what_is_missing(self) -> None:
-        """Record what the journal could not take when it ended. Nothing new begins meanwhile, so it is not much."""
-        with suppress(JournalUnavailable):
-            while self._unrecorded:
-                await self._journal.finish(self._unrecorded[0])
-                log.info("execution.recorded_late", execution_id=self._unrecorded.pop(0).execution_id)
+        """Record what the journal lacks: what is under way, if it is a new one, and what it could not take before."""
+        renewals = self._journal.renewals
+        if renewals != self._renewals:
+            unfinished = [running.unfinished for running in self._running.values()]
+            with suppress(JournalUnavailable):
+                await self._journal.take_over(self._instance, unfinished)
+                self._renewals = renewals
+        await self.ends.record_what_is_missing()
 
     async def _begin(self, execution: Execution) -> RunningExecution:
         if not self._accepting:
@@ -220,7 +239,8 @@ class Executions:
         try:
             await asyncio.shield(opening)
         except asyncio.CancelledError:
-            running.cancel()  # whoever asked has gone; what is recorded as begun gets its end recorded, too
+            # Whoever asked has gone; what is recorded as begun gets its end recorded, too.
+            running.cancel(CancelledBy.DISCONNECT)
             raise
         return running
 
@@ -228,31 +248,40 @@ class Executions:
         """Write it to the journal before anything runs: nothing is run unrecorded."""
         try:
             await self._journal.open(running.record, running.execution.idempotency_key)
-        except BaseException:
+        except BaseException as error:
             del self._running[running.execution.id]
             self._admission.leave(ticket)
+            if isinstance(error, JournalUnavailable):
+                self._readiness.note(error)
             raise
         self._own(self._conduct(running, ticket))
 
     async def _begun_before(self, asked: Execution, key: str) -> RunningExecution | None:
+        """Find what the key names; None if there is nothing, or nothing that would keep it from running now."""
         record = await self._journal.find_by_key(asked.caller.key_name, key)
         if record is None:
             return None
         fresh = asked.record(State.QUEUED)
         if (record.code_sha256, record.language) != (fresh.code_sha256, fresh.language):
             raise IdempotencyMismatch("The Idempotency-Key was used for another program.")
-        if running := self._running.get(record.id):
+        running = self._running.get(record.id)
+        if running is not None and not running.abandoned:
             return running
-        ended = RunningExecution(replace(asked, id=record.id), record)
-        for stream in Stream:
-            page = await self._journal.output(record.id, stream, 0, asked.limits.max_output_bytes)
-            if page is not None and page.data:
-                ended.receive(stream, page.data)
-        limits = record.limits or asked.limits
-        ended.publish(
-            ExecutionResult(replace(record, limits=limits), ended.output(Stream.STDOUT), ended.output(Stream.STDERR))
-        )
-        return ended
+        if running is not None:
+            result = await running.result()
+        else:
+            result = self.ends.not_yet_recorded(record.id) or await self._recorded(record, asked.limits)
+        if result.record.cut_off and not result.record.tool_calls:
+            return None  # all that a program does to the world, it does through tools
+        if result.record.cut_off:
+            raise AlreadyInterrupted(_interruption(result.record), execution_id=record.id)
+        return RunningExecution.ended(replace(asked, id=record.id), result)
+
+    async def _recorded(self, record: ExecutionRecord, limits: Limits) -> ExecutionResult:
+        limits = record.limits or limits
+        pages = [await self._journal.output(record.id, stream, 0, limits.max_output_bytes) for stream in Stream]
+        stdout, stderr = (page.data if page is not None else b"" for page in pages)
+        return ExecutionResult(replace(record, limits=limits), stdout, stderr)
 
     async def _conduct(self, running: RunningExecution, ticket: Ticket) -> None:
         """Run the program unless it is cancelled first; record the result, then give it out."""
@@ -273,10 +302,11 @@ class Executions:
             stdout_bytes=len(stdout),
             stderr_bytes=len(stderr),
             tool_calls=running.tool_calls,
+            cancelled_by=running.cancelled_by if ending.outcome is Outcome.CANCELLED else None,
             warm=running.warm,
         )
         result = ExecutionResult(record, stdout, stderr, running.images)
-        await self._record(result)
+        await self.ends.record(result, running.execution.idempotency_key)
         del self._running[record.id]
         running.publish(result)
         self._on_finished(result)
@@ -288,32 +318,39 @@ class Executions:
             if running.state is State.QUEUED:
                 await self._journal.mark_running(execution.id)
                 running.record = replace(running.record, state=State.RUNNING)
-            recipe, files = self._provisions.for_role(execution.caller.role, execution.language)
+            recipe, files = await self._provisions.for_role(execution.caller.role, execution.language)
             async with self._pool.lease(recipe, files, execution.id) as lease:
                 stopwatch.lap()
                 running.warm = lease.warm
-                grant = self._tool_calls.open(execution.caller, execution.id, running.note_call, lease.sandbox.id)
+                grant = self._tool_calls.open(
+                    execution.caller,
+                    execution.id,
+                    running.note_call,
+                    lease.sandbox.id,
+                    at_most_once=execution.idempotency_key is not None,
+                )
+                running.calls_so_far = grant.calls
                 program = Program(execution.code, execution.limits, grant.environment)
+                began = time.monotonic()
                 try:
                     async with asyncio.timeout(execution.limits.timeout_seconds + BACKUP_KILL_SECONDS):
                         return await lease.sandbox.run(program, running.receive)
                 except TimeoutError:
-                    return Ending(Outcome.TIMED_OUT)
+                    log.warning("execution.overdue", execution_id=execution.id)
                 finally:
                     stopwatch.lap()
                     running.images = grant.images()
                     running.tool_calls = grant.calls()  # before the revocation: what was in flight is told as such
                     grant.revoke()
+            return await self._ending_without_a_report(began)
 
-    async def _record(self, result: ExecutionResult) -> None:
-        """Whatever happens to the record, the result goes to whoever waits for it."""
-        try:
-            await self._journal.finish(result)
-        except JournalUnavailable as error:
-            log.error("execution.not_recorded", execution_id=result.execution_id, error=error.message)
-            self._unrecorded.append(result)
-        except Exception:
-            log.exception("execution.not_recorded", execution_id=result.execution_id)
+    async def _ending_without_a_report(self, began: float) -> Ending:
+        """Tell a supervisor that failed from an engine that did not carry its report, or never the program to it."""
+        fault = await self._readiness.engine_fault_since(began)
+        if fault is None:
+            return Ending(Outcome.TIMED_OUT)
+        detail = f"The engine did not answer while the program should have run; its end is not known. {fault.summary}"
+        return Ending(Outcome.SANDBOX_ERROR, error_code=fault.code, detail=detail)
 
     async def _until_idle(self) -> None:
         while self._tasks:
@@ -324,6 +361,18 @@ class Executions:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+
+def _interruption(record: ExecutionRecord) -> str:
+    """Say how far an execution came, so that its caller can decide."""
+    why = "its client went away" if record.cancelled_by is CancelledBy.DISCONNECT else "the daemon stopped"
+    calls = [f"{call.server}/{call.tool} {call.outcome}" for call in record.tool_calls[:MAX_TOLD_CALLS]]
+    if more := len(record.tool_calls) - len(calls):
+        calls.append(f"and {more} more")
+    return (
+        f"Execution {record.id} of this Idempotency-Key was cut off when {why}, after it had begun to call tools "
+        f"({', '.join(calls)}). It is not run again, because that could do the same twice."
+    )
 
 
 def _ending(program: asyncio.Task[Ending], running: RunningExecution) -> Ending:

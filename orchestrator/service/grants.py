@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 import hmac
 import secrets
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
+
+import structlog
 
 from orchestrator.domain.access import Caller
 from orchestrator.domain.errors import GrantInvalid, LimitExceeded
 from orchestrator.domain.execution import GatewayLimits, Image
 from orchestrator.domain.ledger import ToolCall
-from orchestrator.domain.sandbox import GATEWAY_PORT
+from orchestrator.domain.sandbox import GATEWAY
+from orchestrator.service.budget import Budget
 from orchestrator.service.call_recorder import Recorder
 from orchestrator.service.ledger import Ledger, Notify
 from orchestrator.service.pictures import Pictures
@@ -20,6 +24,10 @@ from orchestrator.service.pictures import Pictures
 T = TypeVar("T")
 
 LARGE_BODIES_AT_ONCE = 2
+# Twice as many as a sandbox may have connections: a request goes on when its connection is closed.
+OPEN_REQUESTS = 256
+
+log = structlog.get_logger()
 
 
 class Grant:
@@ -33,29 +41,45 @@ class Grant:
         limits: GatewayLimits,
         ledger: Ledger,
         on_revoked: Callable[[Grant], None],
+        *,
+        at_most_once: bool = False,
     ) -> None:
         self.token = secrets.token_urlsafe(32)
         self.caller = caller
         self.execution_id = execution_id
         self.sandbox_id = sandbox_id
         self.ledger = ledger
+        self.at_most_once = at_most_once
         self.pictures = Pictures(limits)
         self.turns = asyncio.Semaphore(limits.max_concurrent_calls)
         self.large_bodies = asyncio.Semaphore(LARGE_BODIES_AT_ONCE)
+        self.results = Budget(limits.max_held_result_bytes, limits.max_held_result_bytes)
+        self.faults: Counter[str] = Counter()  # of what its sandbox does wrong; told once, when it ends
         self.revoked = False
         self._limits = limits
         self._bytes_left = limits.max_total_bytes
+        self._searches_left = limits.max_searches
+        self._open_requests = 0
         self._calls: set[asyncio.Future[Any]] = set()
         self._on_revoked = on_revoked
 
     @property
     def environment(self) -> dict[str, str]:
         """Tell the program's client library where the gateway is, and the token."""
-        return {"CODE_EXECUTOR_GATEWAY": f"http://127.0.0.1:{GATEWAY_PORT}", "CODE_EXECUTOR_GRANT": self.token}
+        return {"CODE_EXECUTOR_GATEWAY": GATEWAY, "CODE_EXECUTOR_GRANT": self.token}
 
     def require_valid(self) -> None:
         if self.revoked:
             raise GrantInvalid("The execution has ended, or its key was taken away.")
+
+    def open_request(self) -> None:
+        """Count a request until it is closed."""
+        if self._open_requests >= OPEN_REQUESTS:
+            raise LimitExceeded(f"An execution may have at most {OPEN_REQUESTS} requests open at once.")
+        self._open_requests += 1
+
+    def close_request(self) -> None:
+        self._open_requests -= 1
 
     async def within(self, call: Awaitable[T]) -> T:
         """Run a call that ends, unanswered, when the grant does."""
@@ -77,6 +101,12 @@ class Grant:
         if len(self.ledger) > most:
             raise LimitExceeded(f"An execution may make at most {most} tool calls.")
 
+    def count_search(self) -> None:
+        self._searches_left -= 1
+        if self._searches_left < 0:
+            most = self._limits.max_searches
+            raise LimitExceeded(f"An execution may search for tools or ask about them at most {most} times.")
+
     def count_bytes(self, size: int) -> None:
         self._bytes_left -= size
         if self._bytes_left < 0:
@@ -87,6 +117,9 @@ class Grant:
     def revoke(self) -> None:
         self.revoked = True
         self._on_revoked(self)
+        if self.faults:
+            log.warning("gateway.misused", execution_id=self.execution_id, **self.faults)
+            self.faults.clear()
         for call in self._calls:
             call.cancel()
 
@@ -106,10 +139,18 @@ class Grants:
         self._valid: set[Grant] = set()
         self._by_sandbox: dict[str, Grant] = {}
 
-    def issue(self, caller: Caller, execution_id: str, notify: Notify, sandbox_id: str | None = None) -> Grant:
+    def issue(
+        self,
+        caller: Caller,
+        execution_id: str,
+        notify: Notify,
+        sandbox_id: str | None = None,
+        *,
+        at_most_once: bool = False,
+    ) -> Grant:
         """Open an execution's use of tools; without a sandbox, only the daemon itself can use it."""
         ledger = Ledger(execution_id, self._recorder, notify)
-        grant = Grant(caller, execution_id, sandbox_id, self._limits, ledger, self._forget)
+        grant = Grant(caller, execution_id, sandbox_id, self._limits, ledger, self._forget, at_most_once=at_most_once)
         self._valid.add(grant)
         if sandbox_id is not None:
             self._by_sandbox[sandbox_id] = grant

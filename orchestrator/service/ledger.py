@@ -25,9 +25,10 @@ class LedgerEntry:
         self._sent = False
         self._final: ToolCall | None = None
 
-    def sent(self) -> None:
+    def sent(self) -> asyncio.Task[bool]:
+        """Note that it is on its way. It is written while the server works, unless somebody waits for that first."""
         self._sent = True
-        self._ledger.record(self)  # not awaited: it is written while the server works
+        return self._ledger.record(self)
 
     async def finish(self, outcome: CallOutcome, *, result_bytes: int = 0, detail: str | None = None) -> None:
         """Return when the journal has it, so that nobody knows of an answer that the journal does not know."""
@@ -71,7 +72,7 @@ class Ledger:
         self.record(entry)
         return entry
 
-    def record(self, entry: LedgerEntry) -> asyncio.Task[None]:
+    def record(self, entry: LedgerEntry) -> asyncio.Task[bool]:
         return self._recorder.hand_in(self._execution_id, entry.number, entry.as_of_now)
 
     def __len__(self) -> int:

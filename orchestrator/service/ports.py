@@ -14,12 +14,13 @@ from orchestrator.domain.execution import (
     Filter,
     Page,
     Stream,
+    Unfinished,
 )
 from orchestrator.domain.ledger import CallRecord
 from orchestrator.domain.sandbox import Finding, OwnedContainer, Program, SandboxSpec
 
 Receive = Callable[[Stream, bytes], None]
-# Given the id of a sandbox, a protocol for one connection that it makes to the gateway's port.
+# Given the id of a sandbox, a protocol for one connection that it makes to the gateway.
 Accept = Callable[[str], asyncio.Protocol]
 
 
@@ -45,10 +46,10 @@ class Engine(Protocol):
     """Creates and destroys sandboxes."""
 
     async def prepare(self) -> None:
-        """Ensure all that sandboxes need, such as the runner image and a safe network; raise what is wrong."""
+        """Raise what would keep a sandbox from being made now, such as a missing image. It answers within seconds."""
 
     async def create_sandbox(self, spec: SandboxSpec, accept: Accept) -> Sandbox:
-        """Start a sandbox that waits for its program; its connections to the gateway's port go to `accept`."""
+        """Start a sandbox that waits for its program; its connections to the gateway go to `accept`."""
 
     async def list_owned(self) -> Sequence[OwnedContainer]:
         """List what exists under this installation's name, of this start of the daemon and of earlier ones."""
@@ -65,18 +66,26 @@ class Engine(Protocol):
 class Journal(Protocol):
     """The durable record of executions. Every method raises JournalUnavailable when it cannot do its work."""
 
+    @property
+    def renewals(self) -> int:
+        """How often another journal took the place of one that was lost; it knows nothing of what is under way."""
+
     async def open(self, record: ExecutionRecord, idempotency_key: str | None = None) -> None:
-        """Remember an execution that begins, or one that was refused."""
+        """Remember an execution that begins, or one that was refused. The key names the newest it was used for."""
 
     async def mark_running(self, execution_id: str) -> None: ...
 
     async def record_calls(self, calls: Sequence[CallRecord]) -> None:
         """Remember calls as they stand, unless their execution has ended."""
 
-    async def finish(self, result: ExecutionResult) -> None: ...
+    async def finish(self, result: ExecutionResult, idempotency_key: str | None = None) -> None:
+        """Remember how an execution ended, also one whose beginning was lost; then the key is its own if it is free."""
 
     async def mark_interrupted(self, instance: str) -> int:
         """Mark what this instance had under way as interrupted; return how many there were."""
+
+    async def take_over(self, instance: str, unfinished: Sequence[Unfinished]) -> None:
+        """Remember what this instance has under way now; mark the rest of what it had as interrupted."""
 
     async def find(self, execution_id: str) -> ExecutionRecord | None: ...
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Protocol
 
@@ -23,32 +25,53 @@ class Contributor(Protocol):
         """Return texts by their path in the workspace."""
 
 
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """The files of every role, as they were at one time."""
+
+    versions: tuple[object, ...] = ()
+    provisions: Mapping[tuple[Role, Language], tuple[Recipe, Files]] = field(default_factory=dict)
+
+
 class Provisions:
-    """Gathers anew only when a contributor or the role has changed."""
+    """What was gathered last stays in force until something newer is put in its place."""
 
     def __init__(self, contributors: Sequence[Contributor]) -> None:
         self._contributors = tuple(contributors)
-        self._gathered: dict[tuple[Role, Language], tuple[Recipe, Files]] = {}
-        self._gathered_for: tuple[object, ...] = ()
+        self._in_force = Gathered()
 
-    def for_role(self, role: Role, language: Language) -> tuple[Recipe, Files]:
-        """Return the files of a role's sandboxes, and the recipe that names them by their content."""
+    def gather(self, roles: Iterable[Role]) -> Gathered:
+        """Gather what has changed. It may take seconds, so do it in a thread; contributors must allow for that."""
         versions = tuple(contributor.version for contributor in self._contributors)
-        if versions != self._gathered_for:
-            self._gathered, self._gathered_for = {}, versions
-        if (role, language) not in self._gathered:
-            files: dict[str, str] = {}
-            for contributor in self._contributors:
-                given = contributor.files(role, language)
-                if twice := files.keys() & given.keys():
-                    raise ValueError(f"two contributors give {min(twice)}")
-                files.update(given)
-            self._gathered[role, language] = Recipe(language, _digest(files)), files
-        return self._gathered[role, language]
+        known = self._in_force.provisions if versions == self._in_force.versions else {}
+        wanted = [(role, language) for role in roles for language in Language]
+        return Gathered(versions, {each: known.get(each) or self._gather_for(*each) for each in wanted})
+
+    def put_in_force(self, gathered: Gathered) -> None:
+        self._in_force = gathered
+
+    async def for_role(self, role: Role, language: Language) -> tuple[Recipe, Files]:
+        """Return the files of a role's sandboxes, and the recipe that names them by their content."""
+        found = self._in_force.provisions.get((role, language))
+        if found is None:  # the role is new, and nobody has gathered for it so far
+            found = await asyncio.to_thread(self._gather_for, role, language)
+            known = {**self._in_force.provisions, (role, language): found}
+            self._in_force = replace(self._in_force, provisions=known)
+        return found
 
     def recipes(self, book: AccessBook) -> dict[Recipe, Files]:
         """Return everything that a warm sandbox could be wanted for."""
-        return dict(self.for_role(role, language) for role in book.roles.values() for language in Language)
+        roles = frozenset(book.roles.values())
+        return dict(found for (role, _), found in self._in_force.provisions.items() if role in roles)
+
+    def _gather_for(self, role: Role, language: Language) -> tuple[Recipe, Files]:
+        files: dict[str, str] = {}
+        for contributor in self._contributors:
+            given = contributor.files(role, language)
+            if twice := files.keys() & given.keys():
+                raise ValueError(f"two contributors give {min(twice)}")
+            files.update(given)
+        return Recipe(language, _digest(files)), files
 
 
 def _digest(files: Files) -> str:

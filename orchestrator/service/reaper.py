@@ -6,8 +6,9 @@ from the first sight of a container, by a clock that does not jump.
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import structlog
 
@@ -38,16 +39,28 @@ class Reaper:
         for noted in (self._first_seen, self._unowned_since):
             for gone in noted.keys() - present:
                 del noted[gone]
+        return await self._remove(container for container in found if self._is_orphan(container))
+
+    async def remove_what_is_left(self, within_seconds: float) -> None:
+        """When the daemon stops and owns nothing any more, remove what this start of it left, if the engine lets us.
+
+        A connection that broke at the wrong moment leaves a container that the engine made for nobody.
+        """
+        try:
+            async with asyncio.timeout(within_seconds):
+                await self._remove(each for each in await self._engine.list_owned() if each.of_this_epoch)
+        except (OrchestratorError, TimeoutError) as error:
+            log.warning("reaper.gave_up", error=str(error))
+
+    async def _remove(self, containers: Iterable[OwnedContainer]) -> int:
         removed = 0
-        for container in found:
-            if not self._is_orphan(container):
-                continue
+        for container in containers:
             try:
                 await self._engine.remove(container.id)
             except OrchestratorError as error:
                 log.warning("reaper.removal_failed", container=container.id, error=error.message)
             else:
-                log.info("reaper.removed", container=container.id, kind=container.kind)
+                log.info("reaper.removed", container=container.id)
                 removed += 1
         return removed
 
@@ -56,7 +69,7 @@ class Reaper:
         is_overdue = lifetime is not None and age > lifetime + OVERDUE_AFTER_SECONDS
         if container.tampered or is_overdue:
             return True  # ours or not: the pool replaces what dies
-        if container.in_use or container.id in self._owned_ids():
+        if container.id in self._owned_ids():
             self._unowned_since.pop(container.id, None)
             return False
         if not container.of_this_epoch:

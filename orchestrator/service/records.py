@@ -12,6 +12,7 @@ from orchestrator.service.ports import Journal
 from orchestrator.service.running import RunningExecution
 
 LARGEST_OUTPUT_BYTES = 10 * 1024 * 1024  # the most that the settings let a stream have
+LARGEST_NUMBER = 2**62  # of an offset or a sequence; a journal counts in 64 bits, and adds to what it is given
 
 
 class Records:

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from orchestrator.domain.execution import Execution, ExecutionRecord, ExecutionResult, Image, State, Stream
+from orchestrator.domain.execution import (
+    CancelledBy,
+    Execution,
+    ExecutionRecord,
+    ExecutionResult,
+    Image,
+    State,
+    Stream,
+    Unfinished,
+)
 from orchestrator.domain.ledger import ToolCall
 from orchestrator.service.admission import Ticket
 
@@ -28,14 +37,26 @@ class RunningExecution:
         self.execution = execution
         self.record = record
         self.cancelled = asyncio.Event()
+        self.cancelled_by: CancelledBy | None = None
         self._ticket = ticket
         self.watchers = 0
         self.warm = False
         self.tool_calls: tuple[ToolCall, ...] = ()
+        self.calls_so_far: Callable[[], tuple[ToolCall, ...]] = tuple
         self.images: tuple[Image, ...] = ()
         self._happenings: list[Happening] = []
         self._waiting: list[asyncio.Future[None]] = []
         self._result: asyncio.Future[ExecutionResult] = asyncio.get_running_loop().create_future()
+
+    @classmethod
+    def ended(cls, execution: Execution, result: ExecutionResult) -> RunningExecution:
+        """Show one that has ended as those saw it who waited for it."""
+        running = cls(execution, result.record)
+        for stream, data in ((Stream.STDOUT, result.stdout), (Stream.STDERR, result.stderr)):
+            if data:
+                running.receive(stream, data)
+        running.publish(result)
+        return running
 
     @property
     def position(self) -> int:
@@ -46,6 +67,10 @@ class RunningExecution:
     def state(self) -> State:
         return self.record.state
 
+    @property
+    def unfinished(self) -> Unfinished:
+        return Unfinished(replace(self.record, tool_calls=self.calls_so_far()), self.execution.idempotency_key)
+
     @contextmanager
     def watched(self) -> Iterator[None]:
         """Wait for the result inside; when the last one who waits leaves before it is there, cancel the execution."""
@@ -55,7 +80,7 @@ class RunningExecution:
         finally:
             self.watchers -= 1
             if not self.watchers and not self.finished:
-                self.cancel()
+                self.cancel(CancelledBy.DISCONNECT)
 
     @property
     def finished(self) -> bool:
@@ -71,8 +96,16 @@ class RunningExecution:
         chunks = (item for item in self._happenings if isinstance(item, OutputChunk))
         return b"".join(chunk.data for chunk in chunks if chunk.stream is stream)
 
-    def cancel(self) -> None:
+    def cancel(self, by: CancelledBy = CancelledBy.REQUEST) -> None:
+        """End it. A request counts for more than an accident before it; otherwise the first is told."""
+        if self.cancelled_by is None or by is CancelledBy.REQUEST:
+            self.cancelled_by = by
         self.cancelled.set()
+
+    @property
+    def abandoned(self) -> bool:
+        """Whether it is about to end though nobody asked for that."""
+        return self.cancelled_by not in (None, CancelledBy.REQUEST)
 
     def publish(self, result: ExecutionResult) -> None:
         self._result.set_result(result)

@@ -11,6 +11,7 @@ from orchestrator.domain.access import Role
 from orchestrator.domain.errors import ToolUnavailable
 from orchestrator.domain.tools import Tool
 from orchestrator.domain.upstream import CallResult, UpstreamState, UpstreamStatus
+from orchestrator.service.rooms import ResultRoom
 
 
 class Upstreams(Protocol):
@@ -19,7 +20,7 @@ class Upstreams(Protocol):
     def statuses(self) -> Sequence[UpstreamStatus]: ...
 
     async def call(
-        self, server: str, tool: str, arguments: Mapping[str, Any], timeout_seconds: float
+        self, server: str, tool: str, arguments: Mapping[str, Any], timeout_seconds: float, room: ResultRoom
     ) -> CallResult: ...
 
 
@@ -62,11 +63,17 @@ class Servers:
         ]
 
     async def call(
-        self, server: str, tool: str, arguments: Mapping[str, Any], timeout_seconds: float, role: Role
+        self,
+        server: str,
+        tool: str,
+        arguments: Mapping[str, Any],
+        timeout_seconds: float,
+        role: Role,
+        room: ResultRoom,
     ) -> CallResult:
         built_in = self._built_in.get(server)
         if built_in is None:
-            return await self._upstreams.call(server, tool, arguments, timeout_seconds)
+            return await self._upstreams.call(server, tool, arguments, timeout_seconds, room)
         try:
             async with asyncio.timeout(timeout_seconds):
                 return await built_in.call(role, tool, arguments)

@@ -7,27 +7,43 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Protocol
 
 import structlog
 
 from orchestrator.domain.access import Caller, Role
-from orchestrator.domain.errors import Category, GrantInvalid, InvalidArguments, OrchestratorError
-from orchestrator.domain.execution import GatewayLimits
+from orchestrator.domain.errors import (
+    Category,
+    GrantInvalid,
+    InvalidArguments,
+    JournalUnavailable,
+    LimitExceeded,
+    OrchestratorError,
+)
+from orchestrator.domain.execution import GatewayLimits, RoomLimits
+from orchestrator.domain.json_text import Text
 from orchestrator.domain.ledger import CallOutcome
 from orchestrator.domain.tools import Tool
-from orchestrator.domain.upstream import CallResult
+from orchestrator.domain.upstream import CallResult, LargeResult, is_failure
 from orchestrator.service.call_recorder import CallJournal, Recorder
 from orchestrator.service.grants import Grant, Grants
 from orchestrator.service.ledger import LedgerEntry, Notify
+from orchestrator.service.pictures import images_in
 from orchestrator.service.ports import Access
+from orchestrator.service.rooms import ResultRoom, Rooms
 
 log = structlog.get_logger()
 
-LARGE_CHARACTERS = 256 * 1024
+# Up to here a result is read, written and held without a reservation; most have much less.
+FREE_BYTES = 64 * 1024
+OBSERVED_BYTES = 256 * 1024
 MAX_NAME_CHARACTERS = 256
+
+_encoder = json.JSONEncoder(allow_nan=False)
 
 OUTCOME_OF_CATEGORY = {
     Category.UNAUTHENTICATED: CallOutcome.DENIED,
@@ -54,7 +70,7 @@ class PendingCall:
 @dataclass(frozen=True, slots=True)
 class Answer:
     result: CallResult
-    text: str  # the same as JSON, as it was counted
+    text: Text  # the same as JSON, as it was counted
 
 
 class Policy(Protocol):
@@ -75,12 +91,18 @@ class Resolver(Protocol):
 
 class Dispatcher(Protocol):
     async def call(
-        self, server: str, tool: str, arguments: Mapping[str, Any], timeout_seconds: float, role: Role
+        self,
+        server: str,
+        tool: str,
+        arguments: Mapping[str, Any],
+        timeout_seconds: float,
+        role: Role,
+        room: ResultRoom,
     ) -> CallResult: ...
 
 
 class Observer(Protocol):
-    """Learns from results, such as their shape."""
+    """Learns from results, such as their shape. For large ones it is called on a thread."""
 
     def note(self, tool: Tool, result: CallResult) -> None: ...
 
@@ -95,6 +117,7 @@ class ToolCalls:
         journal: CallJournal,
         limits: GatewayLimits,
         policies: Sequence[Policy] = (),
+        room_limits: RoomLimits | None = None,
     ) -> None:
         self._resolver = resolver
         self._dispatcher = dispatcher
@@ -104,10 +127,26 @@ class ToolCalls:
         self._policies = tuple(policies)
         self._recorder = Recorder(journal)
         self.grants = Grants(limits, self._recorder)
+        self.rooms = Rooms(room_limits or RoomLimits())
 
-    def open(self, caller: Caller, execution_id: str, notify: Notify, sandbox_id: str | None = None) -> Grant:
-        """Let an execution call tools until its grant is revoked."""
-        return self.grants.issue(caller, execution_id, notify, sandbox_id)
+    def open(
+        self,
+        caller: Caller,
+        execution_id: str,
+        notify: Notify,
+        sandbox_id: str | None = None,
+        *,
+        at_most_once: bool = False,
+    ) -> Grant:
+        """Let an execution call tools until its grant is revoked; that of a key which is gone by now is at once.
+
+        What must happen at most once is sent only after the journal knows of it: without its record, whoever sees the
+        execution cut off would run it again.
+        """
+        grant = self.grants.issue(caller, execution_id, notify, sandbox_id, at_most_once=at_most_once)
+        if (caller.key_name, caller.key_sha256) not in self._access.book.live_keys:
+            grant.revoke()
+        return grant
 
     def drop_grants_of_lost_keys(self) -> None:
         if lost := self.grants.revoke_unless(self._access.book.live_keys):
@@ -119,18 +158,24 @@ class ToolCalls:
 
     def role_of(self, grant: Grant) -> Role:
         """Return the role as it stands now: a change of roles.json holds at once."""
-        role = self._access.book.roles.get(grant.caller.role.name)
+        role = self._access.book.role_now(grant.caller)
         if role is None:
             raise GrantInvalid(f"The role {grant.caller.role.name} no longer exists.")
         return role
 
-    async def call(self, grant: Grant, server: object, tool: object, arguments: object, request_bytes: int) -> Answer:
+    def room(self, grant: Grant) -> ResultRoom:
+        """Return a context for the result of a call; what it takes up is given back when the context is left."""
+        return ResultRoom(self.rooms, grant.results, grant.caller.key_name, grant.execution_id)
+
+    async def call(
+        self, grant: Grant, server: object, tool: object, arguments: object, request_bytes: int, room: ResultRoom
+    ) -> Answer:
         """Call a tool for an execution. Whatever becomes of it is in the ledger before the caller knows."""
         server, tool = _name("server", server), _name("tool", tool)
         grant.require_calls_left()
         entry = grant.ledger.begin(server, tool, request_bytes)
         try:
-            return await self._call(grant, entry, server, tool, arguments, request_bytes)
+            return await self._call(grant, entry, server, tool, arguments, request_bytes, room)
         except OrchestratorError as error:
             outcome = OUTCOME_OF_CATEGORY.get(error.category, CallOutcome.UNAVAILABLE)
             await entry.finish(outcome, detail=error.summary)
@@ -140,8 +185,16 @@ class ToolCalls:
             raise
 
     async def _call(
-        self, grant: Grant, entry: LedgerEntry, server: str, tool: str, arguments: object, request_bytes: int
+        self,
+        grant: Grant,
+        entry: LedgerEntry,
+        server: str,
+        tool: str,
+        arguments: object,
+        request_bytes: int,
+        room: ResultRoom,
     ) -> Answer:
+        grant.require_valid()
         grant.require_calls_left()
         grant.count_bytes(request_bytes)
         role = self.role_of(grant)
@@ -152,18 +205,32 @@ class ToolCalls:
         async with grant.turns:
             for policy in self._policies:
                 call = replace(call, arguments=await policy.before(call))
-            entry.sent()
-            timeout = self._limits.call_timeout_seconds
-            result = await self._dispatcher.call(server, tool, call.arguments, timeout, role)
+            async with self.rooms.at_server(server, grant.caller.key_name, request_bytes):
+                written = entry.sent()
+                if grant.at_most_once and not await asyncio.shield(written):
+                    raise JournalUnavailable("The call was not sent, because the journal cannot record it.")
+                timeout = self._limits.call_timeout_seconds
+                result = await self._dispatcher.call(server, tool, call.arguments, timeout, role, room)
             for policy in reversed(self._policies):
                 result = await policy.after(call, result)
-            text = await _as_json(result)
+            result, text = await _written(result)
+        if len(text) > FREE_BYTES:
+            await room.reserve(len(text))
+        room.shrink(len(text))
         grant.count_bytes(len(text))
-        self._observer.note(described, result)
-        grant.pictures.note(result)
-        failed = bool(result.get("isError"))
-        await entry.finish(CallOutcome.TOOL_ERROR if failed else CallOutcome.DONE, result_bytes=len(text))
+        if isinstance(result, LargeResult):
+            await self._observe_large(described, result, room)
+        else:
+            self._observer.note(described, result)
+        if images := images_in(result):
+            grant.pictures.note(await room.in_turn(partial(grant.pictures.readable, images)))
+        outcome = CallOutcome.TOOL_ERROR if is_failure(result) else CallOutcome.DONE
+        await entry.finish(outcome, result_bytes=len(text))
         return Answer(result, text)
+
+    async def _observe_large(self, tool: Tool, result: LargeResult, room: ResultRoom) -> None:
+        if tool.output_schema is None and len(result.text) <= OBSERVED_BYTES:
+            await room.in_turn(partial(self._observer.note, tool, result))
 
 
 def _name(field: str, value: object) -> str:
@@ -178,11 +245,36 @@ def _name(field: str, value: object) -> str:
     raise InvalidArguments(f"`{field}` must be a name of 1 to {MAX_NAME_CHARACTERS} characters.")
 
 
-async def _as_json(result: CallResult) -> str:
-    # A large result is written off the event loop, so that it does not delay other executions' calls.
+async def _written(result: CallResult) -> tuple[CallResult, Text]:
+    """Return a result that every program can read, and its JSON."""
+    if isinstance(result, LargeResult):
+        return result, result.text
     contents = result.get("content")
     pieces = contents if isinstance(contents, list) else []
     size = sum(len(str(piece.get("text") or piece.get("data") or "")) for piece in pieces if isinstance(piece, dict))
-    if size > LARGE_CHARACTERS or ("structuredContent" in result and size == 0):
-        return await asyncio.to_thread(json.dumps, result)
-    return json.dumps(result)
+    try:
+        # What a server sends is not decoded if it is large, but a policy or a built-in server may make it so.
+        return await asyncio.to_thread(_as_json, result) if size > FREE_BYTES else _as_json(result)
+    except RecursionError:
+        raise LimitExceeded("The result is nested too deeply.") from None
+
+
+def _as_json(result: CallResult) -> tuple[CallResult, bytes]:
+    try:
+        return result, _encoder.encode(result).encode()
+    except ValueError:
+        finite = {name: _finite(value) for name, value in result.items()}
+        return finite, _encoder.encode(finite).encode()
+
+
+def _finite(value: Any) -> Any:
+    """Say null for what is not a finite number, such as 1e999: JSON has no such number, and JavaScript reads none."""
+    match value:
+        case float() if not math.isfinite(value):
+            return None
+        case list():
+            return [_finite(item) for item in value]
+        case dict():
+            return {name: _finite(item) for name, item in value.items()}
+        case _:
+            return value

@@ -10,15 +10,19 @@ import pytest
 from orchestrator.catalog.catalog import Catalog
 from orchestrator.domain.access import Role
 from orchestrator.domain.errors import InvalidArguments, RoomDenied, ToolNotFound, ToolUnavailable
+from orchestrator.domain.execution import RoomLimits
 from orchestrator.domain.tools import Tool
 from orchestrator.domain.upstream import CallResult, UpstreamState, UpstreamStatus
+from orchestrator.service.budget import Budget
 from orchestrator.service.chat import Chat
 from orchestrator.service.chat_server import ChatServer
+from orchestrator.service.rooms import ResultRoom, Rooms
 from orchestrator.service.servers import Servers
 from tests.unit.adapters.homeserver import FakeHomeserver
 
 TALKER = Role("developer", frozenset({"files"}), chat_rooms=frozenset({"#team:x"}))
 MUTE = Role("guest", frozenset({"*"}))
+ROOM = ResultRoom(Rooms(RoomLimits()), Budget(1, 1), "developer", "e")
 
 
 class FakeUpstreams:
@@ -32,7 +36,9 @@ class FakeUpstreams:
     def statuses(self) -> Sequence[UpstreamStatus]:
         return [UpstreamStatus(name, UpstreamState.CONNECTED, 1, None, 0) for name in self._names]
 
-    async def call(self, server: str, tool: str, arguments: Mapping[str, Any], timeout_seconds: float) -> CallResult:
+    async def call(
+        self, server: str, tool: str, arguments: Mapping[str, Any], timeout_seconds: float, room: ResultRoom
+    ) -> CallResult:
         self.called.append((server, tool))
         return {"content": []}
 
@@ -85,24 +91,24 @@ async def test_an_upstream_cannot_take_the_name_of_chat(homeserver, configured):
     assert "rename it" in (status.problem or "")
     if not configured:
         with pytest.raises(ToolNotFound):
-            await servers.call("chat", "send", {"text": "x"}, 5, TALKER)
+            await servers.call("chat", "send", {"text": "x"}, 5, TALKER, ROOM)
     assert upstreams.called == []
 
 
 async def test_a_call_reaches_the_room_in_the_callers_role(server, homeserver):
     servers = Servers(FakeUpstreams("files"), server)
-    result = await servers.call("chat", "send", {"text": "hello", "transactionId": "t"}, 5, TALKER)
+    result = await servers.call("chat", "send", {"text": "hello", "transactionId": "t"}, 5, TALKER, ROOM)
     assert homeserver.posted == [("!team:x", "hello")]
     expected = {"room": "#team:x", "messageId": "$1", "transactionId": "t"}
     assert result["structuredContent"] == expected
     assert json.loads(result["content"][0]["text"]) == expected
     with pytest.raises(RoomDenied, match="role guest"):
-        await servers.call("chat", "send", {"text": "hello"}, 5, MUTE)
+        await servers.call("chat", "send", {"text": "hello"}, 5, MUTE, ROOM)
 
 
 async def test_other_servers_are_called_as_before(server):
     upstreams = FakeUpstreams("files")
-    await Servers(upstreams, server).call("files", "send", {}, 5, TALKER)
+    await Servers(upstreams, server).call("files", "send", {}, 5, TALKER, ROOM)
     assert upstreams.called == [("files", "send")]
 
 
@@ -139,7 +145,7 @@ async def test_a_call_ends_at_its_timeout(server, homeserver, monkeypatch):
 
     monkeypatch.setattr(homeserver, "send", never)
     with pytest.raises(ToolUnavailable, match=r"within 0\.01 s; it may still have acted"):
-        await Servers(FakeUpstreams(), server).call("chat", "send", {"text": "x"}, 0.01, TALKER)
+        await Servers(FakeUpstreams(), server).call("chat", "send", {"text": "x"}, 0.01, TALKER, ROOM)
 
 
 def test_the_schemas_are_plain(server):

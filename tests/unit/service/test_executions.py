@@ -1,10 +1,13 @@
 import asyncio
+from copy import deepcopy
+from dataclasses import replace
 
 import pytest
 
 from orchestrator.domain.access import Caller, Role
 from orchestrator.domain.errors import (
     AlreadyFinished,
+    AlreadyInterrupted,
     EngineUnavailable,
     IdempotencyMismatch,
     InvalidRequest,
@@ -13,7 +16,8 @@ from orchestrator.domain.errors import (
     QueueFull,
     ShuttingDown,
 )
-from orchestrator.domain.execution import Language, Outcome, State
+from orchestrator.domain.execution import CancelledBy, Language, Outcome, State
+from orchestrator.domain.ledger import CallOutcome, CallRecord
 from orchestrator.domain.sandbox import PoolSize
 from orchestrator.service import executions as executions_module
 from orchestrator.service.admission import Admission
@@ -25,7 +29,7 @@ from tests.support.api import until
 from tests.support.fake_engine import EXIT_3, FOREVER, HELLO, FakeEngine
 from tests.support.fake_journal import FakeJournal
 from tests.support.fake_tool_calls import FakeProvisions, FakeToolCalls
-from tests.support.samples import ADMIN, DEVELOPER, OTHER_DEVELOPER, limits
+from tests.support.samples import ADMIN, DEVELOPER, OTHER_DEVELOPER, limits, tool_call
 
 
 class Service:
@@ -140,6 +144,37 @@ async def test_the_daemon_ends_a_program_whose_supervisor_does_not(service, monk
     assert (result.outcome, result.stdout) == (Outcome.TIMED_OUT, b"begun\n")
 
 
+@pytest.mark.parametrize("is_back", [False, True])
+async def test_a_program_of_which_a_silent_engine_told_nothing_did_not_time_out_but_met_our_fault(
+    service, monkeypatch, is_back
+):
+    monkeypatch.setattr(executions_module, "BACKUP_KILL_SECONDS", 0.05)
+    service.engine.supervisor_hangs = True
+    running = await service.start(FOREVER, timeout_seconds=0.3)
+    await until(lambda: service.engine.programs_run)
+    service.engine.go_down()
+    if is_back:
+        await service.readiness.check()
+        service.engine.fault = None
+    result = await running.result()
+    assert (result.outcome, result.record.error_code) == (Outcome.SANDBOX_ERROR, "engine_unavailable")
+    assert "did not answer while the program should have run" in result.record.detail
+    assert service.readiness.ready is False
+    service.engine.fault = None
+    await service.readiness.check()
+    assert service.readiness.ready
+
+
+async def test_a_silence_of_the_engine_before_the_program_began_is_not_to_blame(service, monkeypatch):
+    monkeypatch.setattr(executions_module, "BACKUP_KILL_SECONDS", 0.05)
+    service.engine.go_down()
+    await service.readiness.check()
+    service.engine.fault = None
+    await service.readiness.check()
+    service.engine.supervisor_hangs = True
+    assert (await service.run(FOREVER, timeout_seconds=0.05)).outcome is Outcome.TIMED_OUT
+
+
 async def test_an_engine_that_is_down_is_our_fault_and_recorded(service):
     service.engine.go_down()
     result = await service.run(HELLO)
@@ -234,6 +269,146 @@ async def test_keys_of_different_callers_are_apart(service):
     await asyncio.gather(first.result(), second.result())
 
 
+# --- sent again after it was cut off ---
+
+
+async def leave(running):
+    """As a client does whose connection drops."""
+    with running.watched():
+        pass
+    return await running.result()
+
+
+async def test_what_its_own_client_left_before_it_called_a_tool_runs_again_when_it_is_sent_again(service):
+    first = await leave(await start_with_key(service, FOREVER))
+    assert (first.outcome, first.record.cancelled_by) == (Outcome.CANCELLED, CancelledBy.DISCONNECT)
+    again = await start_with_key(service, FOREVER)
+    assert again.execution.id != first.execution_id
+    assert await start_with_key(service, FOREVER) is again
+    second = await service.executions.cancel(DEVELOPER, again.execution.id)
+    assert (await (await start_with_key(service, FOREVER)).result()).execution_id == second.execution_id
+    assert service.journal.records[first.execution_id].outcome is Outcome.CANCELLED
+
+
+async def test_what_was_left_while_it_waited_runs_when_it_is_sent_again():
+    service = Service(max_running=1)
+    blocking = await service.start(FOREVER)
+    waiting = await leave(await start_with_key(service))
+    blocking.cancel()
+    await blocking.result()
+    again = await (await start_with_key(service)).result()
+    assert (again.outcome, again.execution_id != waiting.execution_id) == (Outcome.COMPLETED, True)
+    await service.sandboxes.all_destroyed()
+
+
+async def test_what_is_sent_again_while_it_is_still_being_ended_runs_again(service):
+    first = await start_with_key(service, FOREVER)
+    with first.watched():
+        pass
+    assert not first.finished
+    again = await start_with_key(service, FOREVER)
+    assert again.execution.id != first.execution.id
+    assert not again.cancelled.is_set()
+
+
+CALLS = (tool_call(), tool_call(CallOutcome.IN_FLIGHT, tool="insert"))
+
+
+async def test_what_was_left_after_it_called_tools_is_not_run_again_and_its_calls_are_told(service):
+    service.tool_calls.made = CALLS
+    running = await start_with_key(service, FOREVER)
+    await until(lambda: service.engine.programs_run)
+    first = await leave(running)
+    for _ in range(2):
+        with pytest.raises(AlreadyInterrupted, match=first.execution_id) as refused:
+            await start_with_key(service, FOREVER)
+    assert "postgres/query done, postgres/insert in_flight" in refused.value.message
+    assert "client went away" in refused.value.message
+    assert refused.value.execution_id == first.execution_id
+    assert service.engine.programs_run == [FOREVER]
+
+
+async def test_of_very_many_calls_only_some_are_told(service):
+    service.tool_calls.made = (tool_call(),) * 1000
+    running = await start_with_key(service, FOREVER)
+    await until(lambda: service.engine.programs_run)
+    await leave(running)
+    with pytest.raises(AlreadyInterrupted, match="and 990 more"):
+        await start_with_key(service, FOREVER)
+
+
+@pytest.mark.parametrize("left_before", [False, True])
+async def test_what_was_cancelled_by_request_stays_cancelled(service, left_before):
+    running = await start_with_key(service, FOREVER)
+    if left_before:
+        with running.watched():
+            pass
+    first = await service.executions.cancel(DEVELOPER, running.execution.id)
+    assert first.record.cancelled_by is CancelledBy.REQUEST
+    again = await (await start_with_key(service, FOREVER)).result()
+    assert (again.execution_id, again.outcome) == (first.execution_id, Outcome.CANCELLED)
+
+
+async def test_a_cancelled_record_from_before_that_tells_not_by_whom_stays_cancelled(service):
+    first = await service.executions.cancel(DEVELOPER, (await start_with_key(service, FOREVER)).execution.id)
+    record = service.journal.records[first.execution_id]
+    service.journal.records[first.execution_id] = replace(record, cancelled_by=None)
+    assert (await (await start_with_key(service, FOREVER)).result()).execution_id == first.execution_id
+
+
+@pytest.mark.parametrize("calls", [(), CALLS], ids=["no calls", "calls"])
+@pytest.mark.parametrize("end", ["killed", "stopped"])
+async def test_what_the_end_of_the_daemon_cut_off_runs_again_unless_it_had_called_tools(end, calls):
+    before = Service()
+    before.tool_calls.made = calls
+    running = await start_with_key(before, FOREVER)
+    await until(lambda: before.engine.programs_run)
+    if end == "stopped":
+        await before.executions.drain(0)
+        assert (await running.result()).record.cancelled_by is CancelledBy.SHUTDOWN
+    else:
+        numbered = [CallRecord(running.execution.id, number, call) for number, call in enumerate(calls)]
+        await before.journal.record_calls(numbered)
+    after = Service(journal=deepcopy(before.journal))  # what the killed one would write from now on, nobody reads
+    await after.readiness.recover()
+    if calls:
+        with pytest.raises(AlreadyInterrupted, match="the daemon stopped"):
+            await start_with_key(after, FOREVER)
+    else:
+        again = await start_with_key(after, FOREVER)
+        assert again.execution.id != running.execution.id
+    for service in (before, after):
+        await service.executions.drain(0)
+        await service.sandboxes.all_destroyed()
+
+
+async def test_what_never_ran_because_of_us_runs_when_it_is_sent_again(service):
+    service.engine.go_down()
+    failed = await (await start_with_key(service)).result()
+    assert (failed.outcome, failed.record.error_code) == (Outcome.SANDBOX_ERROR, "engine_unavailable")
+    service.engine.fault = None
+    again = await (await start_with_key(service)).result()
+    assert (again.outcome, again.execution_id != failed.execution_id) == (Outcome.COMPLETED, True)
+
+
+async def test_requests_with_other_keys_do_not_wait_for_one_whose_record_is_slow(service):
+    reading, find = asyncio.Event(), service.journal.find_by_key
+
+    async def slowly(caller, key):
+        if key == "slow":
+            await reading.wait()
+        return await find(caller, key)
+
+    service.journal.find_by_key = slowly
+    waiting = asyncio.create_task(start_with_key(service, key="slow"))
+    await asyncio.sleep(0)
+    async with asyncio.timeout(5):
+        assert (await (await start_with_key(service, key="quick")).result()).outcome is Outcome.COMPLETED
+    assert not waiting.done()
+    reading.set()
+    await (await waiting).result()
+
+
 async def test_the_execution_goes_on_until_its_last_watcher_is_gone(service):
     running = await service.start(FOREVER)
     with running.watched():
@@ -273,10 +448,10 @@ class SlowJournal(FakeJournal):
         await self.may_open.wait()
         await super().open(record, idempotency_key)
 
-    async def finish(self, result):
+    async def finish(self, result, idempotency_key=None):
         if self.fault is not None:
             raise self.fault
-        await super().finish(result)
+        await super().finish(result, idempotency_key)
 
 
 @pytest.fixture
@@ -370,3 +545,56 @@ async def test_what_was_interrupted_is_told_before_the_daemon_is_ready_even_if_t
 
 async def broken_journal(instance):
     raise JournalUnavailable("The journal cannot be used: locked (test).")
+
+
+async def test_what_runs_while_the_journal_is_replaced_is_in_the_new_one_at_once_and_with_its_end(service):
+    running = await start_with_key(service, FOREVER)
+    await until(lambda: service.engine.programs_run)
+    service.journal.lose_everything()
+    await service.executions.record_what_is_missing()
+    assert service.journal.records[running.execution.id].state is State.RUNNING
+    result = await service.executions.cancel(DEVELOPER, running.execution.id)
+    found = await service.journal.find_by_key(DEVELOPER.key_name, "k")
+    assert (found.id, found.state, found.outcome) == (result.execution_id, State.FINISHED, Outcome.CANCELLED)
+    await service.executions.record_what_is_missing()
+    assert service.journal.records[result.execution_id].state is State.FINISHED
+
+
+async def test_what_ended_while_the_journal_was_lost_is_in_the_new_one(slow):
+    slow.journal.may_open.set()
+    slow.journal.fault = JournalUnavailable("it was deleted")
+    result = await slow.run(HELLO)
+    slow.journal.lose_everything()
+    slow.journal.fault = None
+    await slow.executions.record_what_is_missing()
+    assert slow.journal.records[result.execution_id].outcome is Outcome.COMPLETED
+
+
+async def test_a_journal_that_refuses_an_execution_is_told_at_once_to_whoever_asks_whether_we_are_ready(service):
+    service.journal.broken = True
+    with pytest.raises(JournalUnavailable):
+        await service.start(HELLO)
+    assert isinstance(service.readiness.problem, JournalUnavailable)
+    service.journal.broken = False
+    await service.readiness.check()
+    assert service.readiness.ready
+
+
+async def test_a_problem_that_is_told_to_many_does_not_remember_them(service):
+    service.engine.go_down()
+    await service.readiness.check()
+    for _ in range(3):
+        with pytest.raises(EngineUnavailable) as told:
+            await service.start(HELLO)
+    depth, trace = 0, told.value.__traceback__
+    while trace is not None:
+        depth, trace = depth + 1, trace.tb_next
+    assert depth < 10
+
+
+async def test_a_result_that_the_journal_could_not_take_is_found_by_its_key(slow):
+    slow.journal.may_open.set()
+    slow.journal.fault = JournalUnavailable("disk full")
+    first = await (await start_with_key(slow, EXIT_3)).result()
+    again = await (await start_with_key(slow, EXIT_3)).result()
+    assert (again.execution_id, again.outcome, again.stdout) == (first.execution_id, Outcome.FAILED, b"out\n")

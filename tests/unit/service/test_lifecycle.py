@@ -46,8 +46,8 @@ class WatchedJournal(FakeJournal):
         await super().mark_running(execution_id)
         self.states[execution_id].append(State.RUNNING)
 
-    async def finish(self, result):
-        await super().finish(result)
+    async def finish(self, result, idempotency_key=None):
+        await super().finish(result, idempotency_key)
         self.states[result.execution_id].append(State.FINISHED)
 
 

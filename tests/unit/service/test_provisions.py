@@ -19,36 +19,52 @@ class Contributor:
         return {f"{name}.{language}": f"{role.name} {self.version}" for name in self.names}
 
 
-def test_the_files_of_all_contributors_are_gathered():
-    recipe, files = Provisions([Contributor("a", "b"), Contributor("c")]).for_role(ADMIN, Language.PYTHON)
+async def test_the_files_of_all_contributors_are_gathered():
+    recipe, files = await Provisions([Contributor("a", "b"), Contributor("c")]).for_role(ADMIN, Language.PYTHON)
     assert set(files) == {"a.python", "b.python", "c.python"}
     assert recipe.language is Language.PYTHON
 
 
-def test_two_contributors_must_not_give_the_same_file():
+async def test_two_contributors_must_not_give_the_same_file():
     with pytest.raises(ValueError, match=r"two contributors give a\.python"):
-        Provisions([Contributor("a"), Contributor("a", "b")]).for_role(ADMIN, Language.PYTHON)
+        await Provisions([Contributor("a"), Contributor("a", "b")]).for_role(ADMIN, Language.PYTHON)
 
 
-def test_a_recipe_names_its_files_by_their_content():
+async def test_a_recipe_names_its_files_by_their_content():
     provisions = Provisions([Contributor("a")])
-    recipes = {provisions.for_role(role, language)[0] for role in (ADMIN, DEVELOPER) for language in Language}
+    recipes = {(await provisions.for_role(role, language))[0] for role in (ADMIN, DEVELOPER) for language in Language}
     assert len(recipes) == 4
-    assert recipes == set(Provisions([Contributor("a")]).recipes(AccessBook({"x": ADMIN, "y": DEVELOPER}, {}, ())))
+    others = Provisions([Contributor("a")])
+    others.put_in_force(others.gather([ADMIN, DEVELOPER]))
+    assert recipes == set(others.recipes(AccessBook({"x": ADMIN, "y": DEVELOPER}, {}, ())))
+    assert len(others.recipes(AccessBook({"x": ADMIN}, {}, ()))) == 2
 
 
-def test_nothing_is_gathered_twice_until_a_contributor_changes():
+async def test_nothing_is_gathered_twice_until_a_contributor_changes():
     first, second = Contributor("a"), Contributor("b")
     provisions = Provisions([first, second])
-    before = [provisions.for_role(ADMIN, Language.PYTHON) for _ in range(5)]
-    assert (first.asked, second.asked) == (1, 1)
-    second.version = 1
-    after = provisions.for_role(ADMIN, Language.PYTHON)
+    provisions.put_in_force(provisions.gather([ADMIN]))
+    before = [await provisions.for_role(ADMIN, Language.PYTHON) for _ in range(5)]
+    provisions.put_in_force(provisions.gather([ADMIN]))
     assert (first.asked, second.asked) == (2, 2)
-    assert before[0][0] != after[0]
+    second.version = 1
+    assert await provisions.for_role(ADMIN, Language.PYTHON) == before[0]
+    provisions.put_in_force(provisions.gather([ADMIN]))
+    assert (first.asked, second.asked) == (4, 4)
+    assert before[0][0] != (await provisions.for_role(ADMIN, Language.PYTHON))[0]
 
 
-def test_files_whose_contents_could_be_confused_have_different_recipes():
+async def test_a_role_that_nobody_has_gathered_for_gets_its_files_all_the_same():
+    contributor = Contributor("a")
+    provisions = Provisions([contributor])
+    provisions.put_in_force(provisions.gather([ADMIN]))
+    for _ in range(3):
+        _, files = await provisions.for_role(DEVELOPER, Language.PYTHON)
+        assert files == {"a.python": "developer 0"}
+    assert contributor.asked == 3
+
+
+async def test_files_whose_contents_could_be_confused_have_different_recipes():
     class Fixed:
         version = 0
 
@@ -59,7 +75,7 @@ def test_files_whose_contents_could_be_confused_have_different_recipes():
             return self._files
 
     recipes = {
-        Provisions([Fixed(files)]).for_role(ADMIN, Language.PYTHON)[0]
+        (await Provisions([Fixed(files)]).for_role(ADMIN, Language.PYTHON))[0]
         for files in ({"ab": "c"}, {"a": "bc"}, {"a": "b", "c": ""}, {"a": "", "b": "c"}, {})
     }
     assert len(recipes) == 5

@@ -1,3 +1,5 @@
+import asyncio
+
 from orchestrator.domain.errors import EngineUnavailable
 from orchestrator.domain.sandbox import OwnedContainer
 from orchestrator.service.reaper import OVERDUE_AFTER_SECONDS, Reaper
@@ -25,12 +27,6 @@ async def test_what_is_owned_is_left_alone():
     assert await reaper(engine, owned={"mine"}, stray_after_seconds=0).remove_orphans() == 0
 
 
-async def test_what_the_engine_itself_uses_is_left_alone():
-    engine = FakeEngine()
-    engine.orphans = [OwnedContainer("slot", of_this_epoch=True, kind="slot", in_use=True)]
-    assert await reaper(engine, stray_after_seconds=-1).remove_orphans() == 0
-
-
 async def test_a_container_just_being_made_gets_time_before_it_counts_as_a_stray():
     engine = FakeEngine()
     engine.orphans = [orphan("new", of_this_epoch=True)]
@@ -50,7 +46,7 @@ async def test_one_that_cannot_be_removed_does_not_stop_the_others():
 
 async def test_one_that_was_tampered_with_is_removed_even_if_it_is_owned():
     engine = FakeEngine()
-    engine.orphans = [OwnedContainer("mine", of_this_epoch=True, in_use=True, tampered=True)]
+    engine.orphans = [OwnedContainer("mine", of_this_epoch=True, tampered=True)]
     assert await reaper(engine, owned={"mine"}).remove_orphans() == 1
 
 
@@ -61,9 +57,9 @@ async def test_one_that_outlives_its_lifetime_is_removed_even_if_it_is_owned(mon
     engine.orphans = [
         OwnedContainer("overdue", of_this_epoch=True, lifetime_seconds=30),
         OwnedContainer("young", of_this_epoch=True, lifetime_seconds=300),
-        OwnedContainer("slot", of_this_epoch=True, kind="slot"),
+        OwnedContainer("endless", of_this_epoch=True),
     ]
-    watching = reaper(engine, owned={"overdue", "young", "slot"})
+    watching = reaper(engine, owned={"overdue", "young", "endless"})
     assert await watching.remove_orphans() == 0
     clock[0] += 30 + OVERDUE_AFTER_SECONDS
     assert await watching.remove_orphans() == 0
@@ -85,3 +81,19 @@ async def test_one_that_was_owned_for_long_still_gets_time_while_it_is_destroyed
     assert await watching.remove_orphans() == 0
     clock[0] += 61
     assert await watching.remove_orphans() == 1
+
+
+async def test_a_daemon_that_stops_removes_what_the_engine_made_for_nobody():
+    engine = FakeEngine()
+    engine.orphans = [OwnedContainer("stray", of_this_epoch=True), OwnedContainer("another daemon's", False)]
+    await Reaper(engine, frozenset, stray_after_seconds=60).remove_what_is_left(within_seconds=5)
+    assert engine.removed == ["stray"]
+
+
+async def test_a_daemon_that_stops_does_not_wait_for_an_engine_that_is_gone():
+    engine = FakeEngine()
+    engine.go_down()
+    await Reaper(engine, frozenset, stray_after_seconds=60).remove_what_is_left(within_seconds=5)
+    engine.fault, engine.list_owned = None, asyncio.Event().wait
+    await Reaper(engine, frozenset, stray_after_seconds=60).remove_what_is_left(within_seconds=0.05)
+    assert engine.removed == []

@@ -1,21 +1,26 @@
 """The steps of the one way to call a tool, in their order."""
 
 import asyncio
+import json
+from dataclasses import replace
 
 import pytest
 
-from orchestrator.domain.access import AccessBook
+from orchestrator.domain.access import AccessBook, KeyHash, Role
 from orchestrator.domain.errors import GrantInvalid, InvalidArguments, LimitExceeded, ToolDenied, ToolUnavailable
-from orchestrator.domain.execution import GatewayLimits, Kind, Outcome, State
+from orchestrator.domain.execution import GatewayLimits, Kind, Outcome, RoomLimits, Shares, State
 from orchestrator.domain.tools import Tool
+from orchestrator.domain.upstream import LargeResult
 from orchestrator.service.direct_calls import DirectCalls
+from orchestrator.service.ends import Ends
 from orchestrator.service.tool_calls import ToolCalls
 from tests.support.fake_journal import FakeJournal
-from tests.support.samples import DEVELOPER, record
+from tests.support.samples import DEVELOPER, OTHER_DEVELOPER, record
 
 LIMITS = GatewayLimits(
     max_calls=2, max_concurrent_calls=2, max_request_bytes=1000, max_total_bytes=1000, call_timeout_seconds=5
 )
+GENEROUS = replace(LIMITS, max_calls=100, max_concurrent_calls=50, max_total_bytes=1_000_000_000)
 
 
 class World:
@@ -27,10 +32,13 @@ class World:
         self.result = {"content": [{"type": "text", "text": "42"}]}
         self.fault = None
         self.roles = {DEVELOPER.role.name: DEVELOPER.role}
+        self.role = DEVELOPER.role.name
+        self.hashes = tuple(KeyHash(each.key_name, each.key_sha256) for each in (DEVELOPER, OTHER_DEVELOPER))
 
     @property
     def book(self):
-        return AccessBook(self.roles, {}, ())
+        owners = {each.key_name: self.role for each in (DEVELOPER, OTHER_DEVELOPER)}
+        return AccessBook(self.roles, owners, self.hashes)
 
     def callable_tool(self, role, server, name):
         self.steps.append("role")
@@ -38,7 +46,7 @@ class World:
             raise ToolDenied(f"Role {role.name} may not call {server}/{name}.")
         return Tool(server, name)
 
-    async def call(self, server, tool, arguments, timeout_seconds, role):
+    async def call(self, server, tool, arguments, timeout_seconds, role, room):
         self.steps.append(("dispatch", dict(arguments)))
         if self.fault is not None:
             raise self.fault
@@ -47,8 +55,8 @@ class World:
     def note(self, tool, result):
         self.steps.append(("observe", result))
 
-    def path(self, *policies):
-        return ToolCalls(self, self, self, self, self.journal, LIMITS, policies)
+    def path(self, *policies, limits=LIMITS, room_limits=None):
+        return ToolCalls(self, self, self, self, self.journal, limits, policies, room_limits)
 
 
 class Renaming:
@@ -99,7 +107,8 @@ async def ask(path, server="postgres", tool="query", arguments=None, size=10):
     await path._recorder._journal.open(record(id="e", state=State.RUNNING))
     grant = path.open(DEVELOPER, "e", lambda call: None)
     try:
-        return await path.call(grant, server, tool, {} if arguments is None else arguments, size), grant
+        with path.room(grant) as room:
+            return await path.call(grant, server, tool, {} if arguments is None else arguments, size, room), grant
     finally:
         ask.calls = grant.calls()
         grant.revoke()
@@ -164,11 +173,164 @@ async def test_a_name_must_be_a_name(world, name):
     assert ask.calls == ()
 
 
+# --- results that not every program could read ---
+
+
+@pytest.mark.parametrize("number", [float("inf"), float("-inf"), float("nan")])
+async def test_what_is_not_a_finite_number_is_null(world, number):
+    world.result = {"structuredContent": {"a": [1.5, number], "b": {"c": number}}, "content": []}
+    answer, _ = await ask(world.path())
+    finite = {"structuredContent": {"a": [1.5, None], "b": {"c": None}}, "content": []}
+    assert (answer.result, json.loads(answer.text, parse_constant=pytest.fail)) == (finite, finite)
+    assert world.steps[-1] == ("observe", finite)
+
+
+async def test_a_result_that_is_nested_too_deeply_to_be_written_is_refused(world):
+    deep = []
+    for _ in range(5000):
+        deep = [deep]
+    world.result = {"structuredContent": deep}
+    with pytest.raises(LimitExceeded, match="nested too deeply"):
+        await ask(world.path())
+    assert [call.outcome for call in ask.calls] == ["limited"]
+
+
+# --- large results ---
+
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+
+
+def large(size, *, failed=False, images=()):
+    return LargeResult(b'{"content":[],"pad":"' + b"x" * size + b'"}', failed=failed, images=images)
+
+
+async def test_a_large_result_is_passed_on_as_it_is(world):
+    world.result = large(300_000)
+    answer, _ = await ask(world.path(limits=GENEROUS))
+    assert answer.text is world.result.text
+    assert [(call.outcome, call.result_bytes) for call in ask.calls] == [("done", len(answer.text))]
+    assert [step for step in world.steps if step[0] == "observe"] == []
+
+
+@pytest.mark.parametrize(("size", "is_observed"), [(100_000, True), (300_000, False)])
+async def test_only_results_that_are_not_too_large_are_learned_from(world, size, is_observed):
+    world.result = large(size)
+    await ask(world.path(limits=GENEROUS))
+    assert (("observe", world.result) in world.steps) is is_observed
+
+
+async def test_a_large_result_that_is_an_error_is_recorded_as_one(world):
+    world.result = large(300_000, failed=True)
+    await ask(world.path(limits=GENEROUS))
+    assert [call.outcome for call in ask.calls] == ["tool_error"]
+
+
+async def test_the_pictures_of_a_large_result_are_kept(world):
+    world.result = large(300_000, images=("no base64!", PIXEL))
+    _, grant = await ask(world.path(limits=GENEROUS))
+    assert [image.mime_type for image in grant.images()] == ["image/png"]
+
+
+async def test_a_policy_may_change_a_large_result(world):
+    world.result = large(300_000)
+    answer, _ = await ask(world.path(Renaming(world, "first"), limits=GENEROUS))
+    assert json.loads(answer.text)["first"] is True
+
+
+async def test_a_result_of_our_own_making_is_given_room_like_any_other(world):
+    world.result = {"content": [{"type": "text", "text": "x" * 100_000}]}
+    path = world.path(limits=GENEROUS)
+    grant = path.open(DEVELOPER, "e", lambda call: None)
+    await world.journal.open(record(id="e", state=State.RUNNING))
+    with path.room(grant) as room:
+        await path.call(grant, "postgres", "query", {}, 10, room)
+        assert path.rooms.results.taken > 100_000
+    assert path.rooms.results.taken == 0
+    grant.revoke()
+    await path.finish()
+
+
+# --- what servers are given at once ---
+
+
+class Crowd:
+    """Calls that a server has and does not answer until it is let."""
+
+    def __init__(self, world, **limits):
+        self.world, self.inside, self.go = world, [], asyncio.Event()
+        world.call = self.answer
+        self.path = world.path(limits=GENEROUS, room_limits=RoomLimits(**limits))
+        self.tasks, self.grants = [], {}
+
+    async def answer(self, server, tool, arguments, timeout_seconds, role, room):
+        self.inside.append((arguments["caller"], server))
+        await self.go.wait()
+        return self.world.result
+
+    async def begin(self, caller, count=1, size=10, server="postgres"):
+        if caller not in self.grants:
+            await self.world.journal.open(record(id=caller.key_name, state=State.RUNNING))
+            self.grants[caller] = self.path.open(caller, caller.key_name, lambda call: None)
+        for _ in range(count):
+            self.tasks.append(asyncio.create_task(self.one(caller, size, server)))
+        for _ in range(20):
+            await asyncio.sleep(0)
+
+    async def one(self, caller, size, server):
+        grant = self.grants[caller]
+        with self.path.room(grant) as room:
+            return await self.path.call(grant, server, "query", {"caller": caller.key_name}, size, room)
+
+    def of(self, caller):
+        return sum(1 for name, _ in self.inside if name == caller.key_name)
+
+    async def end(self):
+        self.go.set()
+        async with asyncio.timeout(10):
+            answers = await asyncio.gather(*self.tasks)
+        for grant in self.grants.values():
+            grant.revoke()
+        await self.path.finish()
+        return answers
+
+
+async def test_a_caller_that_fills_a_servers_places_leaves_another_some(world):
+    crowd = Crowd(world, calls_per_server=Shares(5, 3))
+    await crowd.begin(DEVELOPER, 20)
+    assert crowd.of(DEVELOPER) == 3
+    waiting = [call.outcome for call in crowd.grants[DEVELOPER].calls()]
+    assert (waiting.count("in_flight"), waiting.count("never_sent")) == (3, 17)
+    await crowd.begin(OTHER_DEVELOPER, 2)
+    assert crowd.of(OTHER_DEVELOPER) == 2
+    assert len(await crowd.end()) == 22
+
+
+async def test_a_server_is_given_no_more_bytes_of_one_caller_than_its_share(world):
+    crowd = Crowd(world, request_bytes_per_server=Shares(30_000_000, 8_000_000))
+    await crowd.begin(DEVELOPER, 8, size=3_600_000)
+    assert crowd.of(DEVELOPER) == 2
+    await crowd.begin(OTHER_DEVELOPER, 1, size=3_600_000)
+    assert crowd.of(OTHER_DEVELOPER) == 1
+    assert len(await crowd.end()) == 9
+
+
+async def test_a_call_that_is_given_up_while_it_waits_for_a_place_was_never_sent(world):
+    crowd = Crowd(world, calls_per_server=Shares(1, 1))
+    await crowd.begin(DEVELOPER, 2)
+    given_up = crowd.tasks.pop()
+    given_up.cancel()
+    await asyncio.gather(given_up, return_exceptions=True)
+    assert [call.outcome for call in crowd.grants[DEVELOPER].calls()] == ["in_flight", "never_sent"]
+    await crowd.begin(DEVELOPER, 1)
+    assert len(await crowd.end()) == 2
+    assert crowd.of(DEVELOPER) == 2
+
+
 # --- calls that no program makes ---
 
 
 def direct(world, *policies):
-    return DirectCalls(world.path(*policies), world.journal, "this daemon")
+    return DirectCalls(world.path(*policies), world.journal, Ends(world.journal), "this daemon")
 
 
 async def test_a_direct_call_is_recorded_from_its_beginning_to_its_end(world):
@@ -248,8 +410,30 @@ async def test_a_direct_call_of_a_key_that_is_taken_away_ends(world):
 
     world.call = hang
     path = world.path()
-    calling = asyncio.create_task(DirectCalls(path, world.journal, "").call(DEVELOPER, "d", "postgres", "query", {}))
+    calls = DirectCalls(path, world.journal, Ends(world.journal), "")
+    calling = asyncio.create_task(calls.call(DEVELOPER, "d", "postgres", "query", {}))
     await reached.wait()
+    path.drop_grants_of_lost_keys()
+    assert not calling.done()  # the control: the key is there
+    world.hashes = ()
     path.drop_grants_of_lost_keys()
     with pytest.raises(GrantInvalid):
         await calling
+
+
+async def test_what_waited_while_its_key_was_taken_away_has_no_tools_from_the_start(world):
+    path = world.path()
+    world.hashes = ()
+    with pytest.raises(GrantInvalid):
+        await ask(path)
+    assert world.steps == []
+    assert [call.outcome for call in ask.calls] == ["denied"]
+
+
+async def test_a_key_that_was_given_another_role_calls_with_that_one(world):
+    world.roles["guest"] = Role("guest", frozenset())
+    path = world.path()
+    assert await ask(path)
+    world.role = "guest"
+    with pytest.raises(ToolDenied, match="guest"):
+        await ask(path)

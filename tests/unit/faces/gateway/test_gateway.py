@@ -1,6 +1,7 @@
 """What the journal learns of a tool call, and when."""
 
 import asyncio
+from contextlib import AsyncExitStack
 
 import pytest
 from structlog.testing import capture_logs
@@ -8,8 +9,14 @@ from structlog.testing import capture_logs
 from orchestrator.catalog.catalog import Catalog
 from orchestrator.catalog.observations import Observations
 from orchestrator.catalog.toolbox import Toolbox
-from orchestrator.domain.access import AccessBook
-from orchestrator.domain.errors import InvalidArguments, LimitExceeded, ToolDenied, ToolUnavailable
+from orchestrator.domain.access import AccessBook, KeyHash
+from orchestrator.domain.errors import (
+    InvalidArguments,
+    JournalUnavailable,
+    LimitExceeded,
+    ToolDenied,
+    ToolUnavailable,
+)
 from orchestrator.domain.execution import GatewayLimits, State
 from orchestrator.domain.tools import Tool
 from orchestrator.faces.gateway.app import Gateway
@@ -22,7 +29,7 @@ AT_ONCE = 5
 LIMITS = GatewayLimits(
     max_calls=100,
     max_concurrent_calls=AT_ONCE,
-    max_request_bytes=1000,
+    max_request_bytes=1_000_000,
     max_total_bytes=100_000,
     call_timeout_seconds=5,
 )
@@ -55,7 +62,7 @@ class Upstreams:
     def tools(self):
         return {"postgres": (Tool("postgres", "query"), Tool("postgres", "down"))}
 
-    async def call(self, server, tool, arguments, timeout_seconds, role):
+    async def call(self, server, tool, arguments, timeout_seconds, role, room):
         self.asked += 1
         await self.go.wait()
         if tool == "down":
@@ -69,7 +76,11 @@ class Tokens:
 
 
 class Access:
-    book = AccessBook({DEVELOPER.role.name: DEVELOPER.role}, {}, ())
+    book = AccessBook(
+        {DEVELOPER.role.name: DEVELOPER.role},
+        {DEVELOPER.key_name: DEVELOPER.role.name},
+        (KeyHash(DEVELOPER.key_name, DEVELOPER.key_sha256),),
+    )
 
 
 class Scene:
@@ -85,7 +96,9 @@ class Scene:
         self.grant = self.tool_calls.open(DEVELOPER, "e1", self.notified.append, "sandbox")
 
     async def call(self, **order):
-        return await self.grant.within(self.gateway.call(self.grant, {**QUERY, **order}, 10))
+        with self.tool_calls.room(self.grant) as room:
+            answer = await self.grant.within(self.gateway.call(self.grant, {**QUERY, **order}, 10, room))
+        return answer.decode()
 
     def begin(self, **order):
         return asyncio.create_task(self.call(**order))
@@ -124,6 +137,27 @@ async def test_a_call_is_sent_without_waiting_for_the_journal(scene):
     scene.begin()
     await ticks()
     assert (scene.upstreams.asked, await scene.recorded()) == (1, [])
+
+
+async def test_what_must_happen_at_most_once_is_sent_after_the_journal_knows_of_it(scene):
+    scene.grant.at_most_once = True
+    scene.journal.go.clear()
+    call = scene.begin()
+    await ticks()
+    assert scene.upstreams.asked == 0
+    scene.journal.go.set()
+    assert "42" in await call
+    assert (scene.upstreams.asked, await scene.recorded()) == (1, ["done"])
+
+
+async def test_what_must_happen_at_most_once_is_not_sent_if_the_journal_cannot_know_of_it(scene):
+    scene.grant.at_most_once = True
+    scene.journal.broken = True
+    with pytest.raises(JournalUnavailable, match="was not sent"):
+        await scene.call()
+    assert scene.upstreams.asked == 0
+    scene.journal.broken = False
+    assert "42" in await scene.call()
 
 
 async def test_neither_the_program_nor_the_caller_knows_of_an_answer_that_the_journal_does_not_know(scene):
@@ -230,13 +264,16 @@ class Request:
 async def test_of_large_bodies_only_a_few_are_read_at_a_time(scene, content_length):
     large = [Request(content_length, 500) for _ in range(20)]
     small = Request(10, 500)
-    reading = [asyncio.create_task(scene.gateway._read(scene.grant, each)) for each in (*large, small)]
+    held = AsyncExitStack()
+    reading = [asyncio.create_task(scene.gateway._read_large(scene.grant, each, held)) for each in large]
+    reading.append(asyncio.create_task(scene.gateway._read_whole(scene.grant, small)))
     await ticks(50)
     assert sorted(each.given for each in large) == [0] * 18 + [500] * 2
     assert small.given == 500
     for each in reading:
         each.cancel()
     await asyncio.wait(reading)
+    await held.aclose()
 
 
 async def test_calls_beyond_the_limit_are_told_once(scene):
