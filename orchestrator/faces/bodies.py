@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from orchestrator.domain.execution import (
+    CancelledBy,
     ExecutionRecord,
     ExecutionResult,
     Kind,
@@ -115,6 +116,9 @@ class ExecutionSummary(Ended):
     stderr_bytes: int
     code_bytes: int | None
     code_sha256: str | None
+    cancelled_by: CancelledBy | None = Field(
+        description="Who cancelled it: a `request`, the `disconnect` of its client, or the `shutdown` of the daemon."
+    )
     warm: bool = Field(description="Whether the sandbox had been started in advance.")
     error: FaultBody | None
 
@@ -186,6 +190,7 @@ def _summary(record: ExecutionRecord) -> dict[str, Any]:
         "stderr_bytes": record.stderr_bytes,
         "code_bytes": record.code_bytes,
         "code_sha256": record.code_sha256,
+        "cancelled_by": record.cancelled_by,
         "warm": record.warm,
         "error": FaultBody(code=record.error_code, detail=record.detail or "") if record.error_code else None,
     }

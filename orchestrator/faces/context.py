@@ -12,7 +12,9 @@ from orchestrator.catalog.catalog import Catalog
 from orchestrator.catalog.toolbox import Toolbox
 from orchestrator.domain.access import Caller
 from orchestrator.faces.auth import Authenticator
+from orchestrator.faces.intake import Intake
 from orchestrator.faces.rebinding import HostCheck
+from orchestrator.service.budget import Budget
 from orchestrator.service.chat import Chat
 from orchestrator.service.direct_calls import DirectCalls
 from orchestrator.service.executions import Executions
@@ -35,8 +37,9 @@ class Services:
     tokens: TokenCounter
     catalog: Catalog
     toolbox: Toolbox
+    questions: Budget  # each takes a thread, so callers take turns
     chat: Chat
-    max_body_bytes: int
+    intake: Intake
     heartbeat_seconds: float
     render_metrics: Callable[[], bytes]
     version: str

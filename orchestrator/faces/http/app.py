@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from aiohttp import web
 
+from orchestrator.domain.errors import OrchestratorError, Unauthenticated
 from orchestrator.faces.context import CALLER, SERVICES, Services
+from orchestrator.faces.http.connection import connection_of
 from orchestrator.faces.http.openapi import DOCUMENT, document
 from orchestrator.faces.http.problems import Handler, problems
 from orchestrator.faces.http.routes import ROUTES
@@ -14,15 +16,30 @@ PUBLIC_PATHS = frozenset(route.path for route in ROUTES if route.public)
 
 @web.middleware
 async def authentication(request: web.Request, handler: Handler) -> web.StreamResponse:
-    if request.path not in PUBLIC_PATHS:
-        services = request.app[SERVICES]
+    connection, services = connection_of(request), request.app[SERVICES]
+    try:
+        connection.require_short_headers(request)
         services.hosts.check(request.headers)
-        request[CALLER] = services.authenticator.authenticate(request.headers)
+    except (web.HTTPException, OrchestratorError):
+        await connection.wait_as_a_stranger()
+        raise
+    is_public = request.path in PUBLIC_PATHS
+    try:
+        caller = services.authenticator.authenticate(request.headers)
+        if not is_public:
+            connection.serve(request, caller.key_name)
+        if await connection.wait_as(caller.key_name):
+            caller = services.authenticator.authenticate(request.headers)  # the key may be gone by now
+        request[CALLER] = caller
+    except Unauthenticated:
+        await connection.wait_as_a_stranger()
+        if not is_public:
+            raise
     return await handler(request)
 
 
 def build_app(services: Services, mcp: Handler | None = None) -> web.Application:
-    app = web.Application(middlewares=[problems, authentication], client_max_size=services.max_body_bytes)
+    app = web.Application(middlewares=[problems, authentication])
     app[SERVICES] = services
     app[DOCUMENT] = document(ROUTES, services.version)
     for route in ROUTES:

@@ -72,8 +72,8 @@ async def execute(request: web.Request, query: Query) -> web.StreamResponse:
     async with services.executions.recording_refusal(caller, execution_id):
         body = await parse_body(request, ExecuteRequest)
         key = request.headers.get("Idempotency-Key")
-        if key is not None and not 1 <= len(key) <= MAX_IDEMPOTENCY_KEY:
-            raise InvalidRequest(f"`Idempotency-Key` must have 1 to {MAX_IDEMPOTENCY_KEY} characters.")
+        if key is not None and not (1 <= len(key) <= MAX_IDEMPOTENCY_KEY and key.isprintable()):
+            raise InvalidRequest(f"`Idempotency-Key` must have 1 to {MAX_IDEMPOTENCY_KEY} printable characters.")
         asked = ProgramRequest(body.language, body.code, body.timeout_seconds, key)
         running = await services.executions.start(caller, asked, execution_id)
     request[EXECUTION_ID] = running.execution.id

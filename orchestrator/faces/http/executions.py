@@ -15,8 +15,8 @@ from orchestrator.faces.context import CALLER, SERVICES
 from orchestrator.faces.http.requests import Query
 from orchestrator.faces.http.route import json_reply
 from orchestrator.service.complaints import MUST_BE
+from orchestrator.service.records import LARGEST_NUMBER
 
-LARGEST_SEQUENCE = 2**62
 LARGEST_SLICE = 1024 * 1024
 BYTE_RANGE = re.compile(r"bytes=(\d{1,12})?-(\d{1,12})?$")
 OCTETS = "application/octet-stream"
@@ -34,7 +34,7 @@ Moment = Annotated[AwareDatetime, BeforeValidator(_not_a_number)]
 
 class ExecutionsQuery(Query):
     limit: int = Field(50, ge=1, le=500, description="How many, 50 by default.")
-    before: int | None = Field(None, ge=0, le=LARGEST_SEQUENCE, description="The `next` of the previous page.")
+    before: int | None = Field(None, ge=0, le=LARGEST_NUMBER, description="The `next` of the previous page.")
     state: State | None = Field(None, description="Only executions in this state.")
     outcome: Outcome | None = Field(None, description="Only executions with this outcome.")
     caller: str | None = Field(None, max_length=256, description="Only executions of the key with this name.")
@@ -67,7 +67,7 @@ class ExecutionsQuery(Query):
 
 
 class ExecutionQuery(Query):
-    offset: int = Field(0, ge=0, le=LARGEST_SEQUENCE, description="First byte of both streams.")
+    offset: int = Field(0, ge=0, le=LARGEST_NUMBER, description="First byte of both streams.")
     length: int = Field(LARGEST_SLICE, ge=1, le=LARGEST_SLICE, description="Most bytes of each stream.")
 
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 import time
 from importlib import resources
-from typing import Literal
+from typing import Annotated, Literal
 
 from aiohttp import web
 from pydantic import Field
 
+from orchestrator.domain.sandbox import Finding, Verdict
 from orchestrator.faces.bodies import Body
 from orchestrator.faces.context import CALLER, SERVICES
 from orchestrator.faces.http.openapi import DOCUMENT
-from orchestrator.faces.http.problems import problem_of
-from orchestrator.faces.http.requests import Query
+from orchestrator.faces.http.problems import Problem, problem_of
+from orchestrator.faces.http.requests import JSON, Query
 from orchestrator.faces.http.route import json_reply
 
 # The page holds no address but its own, so it works offline and can send nothing elsewhere.
@@ -42,10 +43,36 @@ class Alive(Body):
     status: Literal["alive"] = "alive"
 
 
+class FindingBody(Body):
+    """Something that sandboxes need of the engine or the host, what it is like here, and how to mend it."""
+
+    check: str
+    verdict: Verdict
+    detail: str
+    fix: str = Field(description="What to do; empty if nothing needs to be done.")
+
+    @classmethod
+    def of(cls, finding: Finding) -> FindingBody:
+        return cls(check=finding.check, verdict=finding.verdict, detail=finding.detail, fix=finding.fix)
+
+
+Findings = Annotated[
+    list[FindingBody] | None,
+    Field(description="What the engine and the host give and what they do not; only for a request with a key."),
+]
+
+
 class Ready(Body):
     """An execution would work now."""
 
     status: Literal["ready"] = "ready"
+    findings: Findings = None
+
+
+class Unready(Problem):
+    """Why an execution would not work now."""
+
+    findings: Findings = None
 
 
 class ToolRules(Body):
@@ -89,10 +116,17 @@ async def livez(request: web.Request, query: Query) -> web.Response:
 
 
 async def readyz(request: web.Request, query: Query) -> web.Response:
-    problem = request.app[SERVICES].readiness.problem
+    """Answer from memory, whatever the engine does: others decide by it whether the daemon is alive."""
+    services = request.app[SERVICES]
+    findings = None
+    if CALLER in request:  # no key, no details
+        findings = [FindingBody.of(finding) for finding in services.readiness.findings]
+    problem = services.readiness.problem
     if problem is None:
-        return json_reply(Ready())
-    response = problem_of(problem, None)
+        body = Ready(findings=findings)
+        return web.Response(text=body.model_dump_json(by_alias=True, exclude_none=True), content_type=JSON)
+    more = {} if findings is None else {"findings": [each.model_dump(by_alias=True) for each in findings]}
+    response = problem_of(problem, None, more)
     response.set_status(503)
     return response
 

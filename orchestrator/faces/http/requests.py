@@ -9,7 +9,8 @@ from aiohttp import web
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel
 
-from orchestrator.domain.errors import CodeTooLarge, InvalidRequest, MalformedJson, UnsupportedContentType
+from orchestrator.domain.errors import InvalidRequest, MalformedJson, UnsupportedContentType
+from orchestrator.faces.context import CALLER, SERVICES
 from orchestrator.service.complaints import complaints
 
 JSON = "application/json"
@@ -41,18 +42,15 @@ def parse_query(request: web.Request, model: type[M]) -> M:
 async def parse_body(request: web.Request, model: type[M]) -> M:
     if request.content_type != JSON:
         raise UnsupportedContentType(f"The content type must be {JSON}, not {request.content_type}.")
-    try:
-        body = await request.read()
-    except web.HTTPRequestEntityTooLarge as error:
-        raise CodeTooLarge("The body is too large.") from error
-    try:
-        document = json.loads(body, object_pairs_hook=_without_duplicates, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:
-        raise MalformedJson(f"The body must be JSON: {error}.") from error
-    try:
-        return model.model_validate(document)
-    except ValidationError as error:
-        raise InvalidRequest(complaints(error, model, "body")) from error
+    async with request.app[SERVICES].intake.body(request, request[CALLER].key_name) as body:
+        try:
+            document = json.loads(body, object_pairs_hook=_without_duplicates, parse_constant=_refuse_constant)
+        except (ValueError, RecursionError) as error:
+            raise MalformedJson(f"The body must be JSON: {error}.") from error
+        try:
+            return model.model_validate(document)
+        except ValidationError as error:
+            raise InvalidRequest(complaints(error, model, "body")) from error
 
 
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from orchestrator.domain.errors import (
     InvalidRequest,
     MisdirectedRequest,
     OrchestratorError,
+    TooManyConnections,
     Unauthenticated,
 )
 from orchestrator.faces.http.requests import JSON, Query, parse_query
@@ -21,8 +22,9 @@ from orchestrator.faces.http.requests import JSON, Query, parse_query
 Handler = Callable[[web.Request, Any], Awaitable[web.StreamResponse]]
 Errors = tuple[type[OrchestratorError], ...]
 
-# What any route that needs a key may answer.
-ALWAYS: Errors = (Unauthenticated, ForeignOrigin, MisdirectedRequest, InvalidRequest)
+# What any route may answer, and what any that needs a key may.
+ALWAYS: Errors = (ForeignOrigin, MisdirectedRequest, InvalidRequest)
+ALWAYS_WITH_A_KEY: Errors = (Unauthenticated, *ALWAYS, TooManyConnections)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,7 @@ class Route:
     @property
     def all_errors(self) -> Errors:
         """Return its own errors and those that every route may answer with, each once."""
-        shared = (InvalidRequest,) if self.public else ALWAYS
+        shared = ALWAYS if self.public else ALWAYS_WITH_A_KEY
         return tuple(dict.fromkeys((*shared, *self.errors)))
 
     async def handle(self, request: web.Request) -> web.StreamResponse:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from orchestrator.catalog.replies import FoundTools, ToolInfo, ToolListing
 from orchestrator.domain.errors import (
     AlreadyFinished,
+    AlreadyInterrupted,
+    BodyTooSlow,
     ChatNotConfigured,
     ChatRateLimited,
     ChatRefused,
@@ -13,12 +15,12 @@ from orchestrator.domain.errors import (
     CodeTooLarge,
     EngineUnavailable,
     IdempotencyMismatch,
+    IntakeFull,
     InvalidArguments,
     JournalUnavailable,
     LimitExceeded,
     LockdownMismatch,
     MalformedJson,
-    NetworkUnsafe,
     NotFound,
     NotReady,
     OrchestratorError,
@@ -35,7 +37,7 @@ from orchestrator.domain.errors import (
 )
 from orchestrator.faces.bodies import ExecutionDetail, ExecutionReply
 from orchestrator.faces.http import chat, execute, executions, operations, tools
-from orchestrator.faces.http.problems import PROBLEM_JSON, Problem
+from orchestrator.faces.http.problems import PROBLEM_JSON
 from orchestrator.faces.http.route import Errors, Parameter, Reply, Route
 from orchestrator.service.chat_bodies import MembersBody, MessagesBody, SendArguments, SentBody
 
@@ -46,16 +48,16 @@ RANGE = Parameter("Range", "header", "The bytes that are wanted, as `bytes=FIRST
 IDEMPOTENCY_KEY = Parameter(
     "Idempotency-Key",
     "header",
-    "Requests with the same key share one execution, also after a restart.",
+    "Requests with the same key share one execution, also after a restart. One that was cut off before it called a "
+    "tool is run again; one that had called tools is not.",
     {"type": "string", "minLength": 1, "maxLength": execute.MAX_IDEMPOTENCY_KEY},
 )
-BODY_ERRORS: Errors = (MalformedJson, UnsupportedContentType, CodeTooLarge)
+BODY_ERRORS: Errors = (MalformedJson, UnsupportedContentType, CodeTooLarge, BodyTooSlow, IntakeFull)
 NOT_NOW: Errors = (
     ShuttingDown,
     NotReady,
     EngineUnavailable,
     RunnerImageMissing,
-    NetworkUnsafe,
     LockdownMismatch,
     SandboxFault,
     JournalUnavailable,
@@ -87,7 +89,7 @@ ROUTES = (
         ),
         body=execute.ExecuteRequest,
         parameters=(IDEMPOTENCY_KEY,),
-        errors=(*BODY_ERRORS, IdempotencyMismatch, QueueFull, *NOT_NOW, OrchestratorError),
+        errors=(*BODY_ERRORS, IdempotencyMismatch, AlreadyInterrupted, QueueFull, *NOT_NOW, OrchestratorError),
     ),
     Route(
         "GET",
@@ -226,7 +228,7 @@ ROUTES = (
         "Tell whether an execution would work now",
         (
             Reply("It would.", operations.Ready),
-            Reply("It would not, and why.", Problem, PROBLEM_JSON, status=503),
+            Reply("It would not, and why.", operations.Unready, PROBLEM_JSON, status=503),
         ),
         public=True,
     ),

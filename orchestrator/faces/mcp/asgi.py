@@ -29,8 +29,9 @@ class Exchange:
     application is told as ASGI tells it, and ends in its own way: it may still have a session to keep.
     """
 
-    def __init__(self, request: web.Request) -> None:
+    def __init__(self, request: web.Request, body: bytes) -> None:
         self._request = request
+        self._body = body
         self._body_is_read = False
         self.over = asyncio.Event()  # set when nothing that is sent can be received any more
         self.response: web.StreamResponse | None = None
@@ -69,7 +70,7 @@ class Exchange:
     async def _receive(self) -> Message:
         if not self._body_is_read:
             self._body_is_read = True
-            return {"type": "http.request", "body": await self._request.read(), "more_body": False}
+            return {"type": "http.request", "body": self._body, "more_body": False}
         await self.over.wait()
         return {"type": "http.disconnect"}
 

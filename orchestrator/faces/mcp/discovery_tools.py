@@ -16,6 +16,7 @@ from orchestrator.faces.mcp.models import (
     ToolListing,
 )
 from orchestrator.faces.mcp.tool import READS, Answer, Call, Tool
+from orchestrator.service.budget import Budget
 
 SEARCH_TOOLS = """\
 Finds tools of the connected MCP servers by what they do, best first, for use in a program of execute_code. Ask in \
@@ -42,8 +43,9 @@ Example: {"server": "postgres", "detail": "description"}"""
 
 
 class DiscoveryTools:
-    def __init__(self, toolbox: Toolbox) -> None:
+    def __init__(self, toolbox: Toolbox, questions: Budget) -> None:
         self._toolbox = toolbox
+        self._questions = questions
 
     def all(self) -> tuple[Tool[SearchTools], Tool[GetToolInfo], Tool[ListServers], Tool[ListTools]]:
         return (
@@ -57,12 +59,14 @@ class DiscoveryTools:
 
     async def search_tools(self, order: SearchTools, call: Call) -> Answer:
         queries = [order.query] if isinstance(order.query, str) else order.query
-        wanted = [query for query in queries if query.strip()]
-        found = self._toolbox.search(call.role, wanted, order.detail, server=order.server, limit=order.limit)
+        async with self._questions.reserve(call.caller.key_name, 1):
+            found = await self._toolbox.search(call.role, queries, order.detail, server=order.server, limit=order.limit)
         return Answer(FoundTools.model_validate(found.model_dump(exclude_unset=True)))
 
     async def get_tool_info(self, order: GetToolInfo, call: Call) -> Answer:
-        told = self._toolbox.info(call.role, order.server, order.tool).model_dump(exclude_unset=True)
+        async with self._questions.reserve(call.caller.key_name, 1):
+            info = await self._toolbox.info(call.role, order.server, order.tool)
+        told = info.model_dump(exclude_unset=True)
         languages = [order.language] if order.language is not None else list(Language)
         views = {language: LanguageView.model_validate(told[language]) for language in languages}
         schemas = {name: told.get(name) for name in ("inputSchema", "outputSchema")} if order.include_schema else {}
@@ -76,5 +80,6 @@ class DiscoveryTools:
         return Answer(ServerListing.model_validate({"servers": servers}))
 
     async def list_tools(self, order: ListTools, call: Call) -> Answer:
-        listing = self._toolbox.listing(call.role, order.detail, order.server)
+        async with self._questions.reserve(call.caller.key_name, 1):
+            listing = await self._toolbox.listing(call.role, order.detail, order.server)
         return Answer(ToolListing.model_validate(listing.model_dump(exclude_unset=True)))

@@ -25,6 +25,7 @@ from orchestrator.faces.mcp.models import (
 from orchestrator.faces.mcp.report import as_text, report
 from orchestrator.faces.mcp.resources import link
 from orchestrator.faces.mcp.tool import READS, Answer, Call, Content, Tool
+from orchestrator.service.budget import Budget
 from orchestrator.service.executions import Executions, ProgramRequest, new_execution_id
 from orchestrator.service.records import LARGEST_OUTPUT_BYTES, Records
 from orchestrator.service.running import RunningExecution
@@ -73,11 +74,13 @@ class ExecutionTools:
         self,
         executions: Executions,
         records: Records,
+        questions: Budget,
         reporting: Reporting,
         servers_of: Callable[[Role], list[str]],
     ) -> None:
         self._executions = executions
         self._records = records
+        self._questions = questions
         self._reporting = reporting
         self._servers_of = servers_of
 
@@ -135,8 +138,9 @@ class ExecutionTools:
             record = newest[0]
         found: dict[str, Any]
         if order.search:
-            stored = await self._records.output(record, order.stream, 0, LARGEST_OUTPUT_BYTES)
-            matches, count = await asyncio.to_thread(matching_lines, stored.data, order.search, order.offset)
+            async with self._questions.reserve(call.caller.key_name, 1):
+                stored = await self._records.output(record, order.stream, 0, LARGEST_OUTPUT_BYTES)
+                matches, count = await asyncio.to_thread(matching_lines, stored.data, order.search, order.offset)
             found = {"matches": matches, "match_count": count}
         else:
             budget = self._reporting.reply_tokens - PAGE_FRAME_TOKENS

@@ -10,6 +10,7 @@ from pydantic.alias_generators import to_camel
 from orchestrator.catalog.disclosure import Detail
 from orchestrator.domain.execution import Language, Outcome, State, Stream
 from orchestrator.faces.bodies import LimitsBody, ToolCallBody
+from orchestrator.service.records import LARGEST_NUMBER
 
 
 class Arguments(BaseModel):
@@ -33,7 +34,7 @@ class ExecuteCode(Arguments):
 
 class SearchTools(Arguments):
     query: Annotated[
-        str | list[str], Field(description="What you want to do, in words or by name; several queries at once.")
+        str | list[str], Field(description="What you want to do, in words or by name; up to 10 queries at once.")
     ]
     server: ServerName = None
     detail: Annotated[Detail, Field(description="How much to tell about each tool.")] = Detail.DESCRIPTION
@@ -61,7 +62,9 @@ class GetExecution(Arguments):
         str | None, Field(max_length=64, description="The id that execute_code returned; default: your newest.")
     ] = None
     stream: Annotated[Stream, Field(description="Which output to read.")] = Stream.STDOUT
-    offset: Annotated[int, Field(ge=0, description="First byte of the page; nextOffset leads to the next.")] = 0
+    offset: Annotated[
+        int, Field(ge=0, le=LARGEST_NUMBER, description="First byte of the page; nextOffset leads to the next.")
+    ] = 0
     search: Annotated[
         str | None,
         Field(min_length=1, max_length=1000, description="Return the lines with this text instead; case is ignored."),

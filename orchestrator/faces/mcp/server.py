@@ -22,6 +22,7 @@ from orchestrator.domain.access import Caller, Role
 from orchestrator.domain.errors import OrchestratorError
 from orchestrator.domain.names import server_identifier
 from orchestrator.faces.context import CALLER, Services
+from orchestrator.faces.intake import Intake
 from orchestrator.faces.mcp.asgi import Application, Exchange
 from orchestrator.faces.mcp.chat_tools import ChatTools
 from orchestrator.faces.mcp.discovery_tools import DiscoveryTools
@@ -72,10 +73,10 @@ class CallersSessions:
 
 
 class McpFace:
-    def __init__(self, tools: Iterable[Tool[Any]], resources: Resources, *, version: str, max_body_bytes: int) -> None:
+    def __init__(self, tools: Iterable[Tool[Any]], resources: Resources, intake: Intake, *, version: str) -> None:
         self._tools = {tool.name: tool for tool in tools}
         self._resources = resources
-        self._max_body_bytes = max_body_bytes
+        self._intake = intake
         self._sessions: dict[str, CallersSessions] = {}
         self._tasks: asyncio.TaskGroup | None = None
         self._started = asyncio.Event()
@@ -106,14 +107,16 @@ class McpFace:
         caller: Caller = request[CALLER]
         sessions = self._sessions.get(caller.key_name)
         if sessions is None:
-            sessions = self._sessions[caller.key_name] = CallersSessions(self._server, self._max_body_bytes)
+            sessions = self._sessions[caller.key_name] = CallersSessions(self._server, self._intake.max_body_bytes)
             self._tasks.create_task(sessions.run(), name=f"mcp sessions of {caller.key_name}")
         application = await sessions.application()
-        exchange = Exchange(request)
         # A session belongs to the key that opened it; with another key it is as if it were not there.
         owner = AuthenticatedUser(AccessToken(token="", client_id=caller.key_name, scopes=[]))
-        extras = {CALLER_KEY: caller, GONE_KEY: exchange.over, "user": owner}
-        return await exchange.answer_with(application, **extras)
+        # The SDK keeps the body and what it parsed from it until the answer is sent, so its place is kept as long.
+        async with self._intake.body(request, caller.key_name) as body:
+            exchange = Exchange(request, body)
+            extras = {CALLER_KEY: caller, GONE_KEY: exchange.over, "user": owner}
+            return await exchange.answer_with(application, **extras)
 
     def _input_schema(self, name: str) -> dict[str, Any] | None:
         return self._tools[name].input_schema if name in self._tools else None
@@ -166,16 +169,16 @@ def build_mcp_face(services: Services, reply_tokens: int, progress_seconds: floa
     """Put the tools and the resources together, on what the HTTP API stands on too."""
 
     def servers_of(role: Role) -> list[str]:
-        return sorted({server_identifier(tool.server) for tool in services.catalog.visible(role)})
+        return sorted(map(server_identifier, {tool.server for tool in services.catalog.visible(role)}))
 
     reporting = Reporting(services.tokens, reply_tokens, progress_seconds)
     tools: list[Tool[Any]] = [
-        *ExecutionTools(services.executions, services.records, reporting, servers_of).all(),
-        *DiscoveryTools(services.toolbox).all(),
+        *ExecutionTools(services.executions, services.records, services.questions, reporting, servers_of).all(),
+        *DiscoveryTools(services.toolbox, services.questions).all(),
         *ChatTools(services.chat, services.direct_calls).all(),
     ]
     resources = Resources(services.records)
-    return McpFace(tools, resources, version=services.version, max_body_bytes=services.max_body_bytes)
+    return McpFace(tools, resources, services.intake, version=services.version)
 
 
 def _caller(context: Context) -> Caller:

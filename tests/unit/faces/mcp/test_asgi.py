@@ -14,7 +14,7 @@ START = {"type": "http.response.start", "status": 200, "headers": [(b"x-mine", b
 
 def served_by(application):
     async def handle(request: web.Request) -> web.StreamResponse:
-        return await Exchange(request).answer_with(application, extra="given")
+        return await Exchange(request, await request.read()).answer_with(application, extra="given")
 
     app = web.Application()
     app.router.add_route("*", "/", handle)

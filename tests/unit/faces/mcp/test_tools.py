@@ -9,24 +9,28 @@ from typing import Any, cast
 import jsonschema
 import pytest
 
+from orchestrator.catalog.catalog import Catalog
+from orchestrator.catalog.observations import Observations
+from orchestrator.catalog.toolbox import Toolbox
 from orchestrator.domain.access import Caller, Role
-from orchestrator.domain.errors import InvalidArguments
+from orchestrator.domain.errors import InvalidArguments, InvalidRequest
 from orchestrator.faces.mcp.chat_tools import ChatTools
 from orchestrator.faces.mcp.discovery_tools import DiscoveryTools
 from orchestrator.faces.mcp.execution_tools import ExecutionTools
-from orchestrator.faces.mcp.models import ExecutionPage
+from orchestrator.faces.mcp.models import ExecutionPage, SearchTools
 from orchestrator.faces.mcp.server import INSTRUCTIONS
 from orchestrator.faces.mcp.tool import Answer, Call, Tool
+from orchestrator.service.budget import Budget
 from orchestrator.service.chat import Chat
-from tests.support.samples import DEVELOPER
+from tests.support.samples import ADMIN, DEVELOPER
 
 NOTHING = cast("Any", None)
 SERVERS = [f"server-with-a-long-name-{number}" for number in range(200)]
 
 
 def all_tools() -> list[Tool[Any]]:
-    executing = ExecutionTools(NOTHING, NOTHING, NOTHING, lambda _: SERVERS)
-    return [*executing.all(), *DiscoveryTools(NOTHING).all(), *ChatTools(Chat(None, None), NOTHING).all()]
+    executing = ExecutionTools(NOTHING, NOTHING, NOTHING, NOTHING, lambda _: SERVERS)
+    return [*executing.all(), *DiscoveryTools(NOTHING, NOTHING).all(), *ChatTools(Chat(None, None), NOTHING).all()]
 
 
 def call_by(caller: Caller) -> Call:
@@ -72,6 +76,31 @@ async def test_unknown_arguments_are_refused_by_name(tool):
         await tool.call({"surprise": 1}, call_by(DEVELOPER))
 
 
+def numbers_in(schema: Any) -> list[Any]:
+    found = [schema] if schema.get("type") in ("integer", "number") else []
+    nested = [*schema.get("properties", {}).values(), *schema.get("anyOf", ()), schema.get("items")]
+    return found + [number for part in nested if part for number in numbers_in(part)]
+
+
+@each_tool
+def test_every_number_that_a_tool_takes_has_bounds(tool):
+    for number in numbers_in(tool.input_schema):
+        assert {"minimum", "exclusiveMinimum"} & number.keys(), number
+        assert number["maximum"] <= 2**62
+
+
+def test_some_tools_take_numbers():
+    """The control of the test above."""
+    assert sum(bool(numbers_in(tool.input_schema)) for tool in all_tools()) == 4
+
+
+@pytest.mark.parametrize("offset", [2**62 + 1, 2**63 - 1, 2**63, 10**400, -1])
+async def test_an_offset_that_no_output_can_have_is_refused_by_name(offset):
+    tool = next(tool for tool in all_tools() if tool.name == "get_execution")
+    with pytest.raises(InvalidArguments, match="`offset` must be a whole number from 0 to"):
+        await tool.call({"offset": offset}, call_by(DEVELOPER))
+
+
 def test_the_instructions_say_what_matters_in_their_first_512_characters():
     first = INSTRUCTIONS[:512]
     found = [first.index(word) for word in ("search_tools", "signature", "execute_code", "Print only what matters")]
@@ -101,3 +130,42 @@ def test_what_was_not_asked_for_is_left_out_of_the_reply_and_the_reply_fits_its_
     schema = next(tool for tool in all_tools() if tool.name == "get_execution").output_schema
     jsonschema.validate(result.structured_content, schema)
     assert json.loads(result.content[0].text) == result.structured_content
+
+
+class NoServers:
+    def tools(self) -> dict[str, tuple[Any, ...]]:
+        return {}
+
+    def statuses(self) -> list[Any]:
+        return []
+
+
+async def test_a_search_has_the_same_bounds_as_elsewhere():
+    toolbox = Toolbox(Catalog(NoServers(), NOTHING), Observations())
+    for query in ("x" * 4001, ["x"] * 11):
+        with pytest.raises(InvalidRequest, match="at most 10 queries with 4000 characters in all"):
+            await DiscoveryTools(toolbox, Budget(1, 1)).search_tools(SearchTools(query=query), call_by(DEVELOPER))
+
+
+class SlowToolbox:
+    """Says who searches, and never finds anything."""
+
+    def __init__(self) -> None:
+        self.searching: list[str] = []
+
+    async def search(self, role: Role, *_: object, **__: object) -> None:
+        self.searching.append(role.name)
+        await asyncio.Event().wait()
+
+
+async def test_a_callers_searches_wait_for_each_other_and_nobody_elses_for_them():
+    toolbox = SlowToolbox()
+    tools = DiscoveryTools(toolbox, Budget(2, 1))
+    callers = (DEVELOPER, DEVELOPER, DEVELOPER, ADMIN)
+    tasks = [asyncio.create_task(tools.search_tools(SearchTools(query="x"), call_by(caller))) for caller in callers]
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert toolbox.searching == [DEVELOPER.role.name, ADMIN.role.name]
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
