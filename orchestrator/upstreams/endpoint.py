@@ -29,8 +29,8 @@ class Endpoint:
         self.session_id: str | None = None
         self.version: str | None = None
 
-    def post(self, message: Message) -> Response:
-        """Send a message; `messages_in` reads what comes back."""
+    def post(self, message: Message, body: bytes | None = None) -> Response:
+        """Send a message, which may have been written already; `messages_in` reads what comes back."""
         method, params = str(message.get("method", "")), message.get("params")
         meta = params.get("_meta") if isinstance(params, dict) else None
         version = meta.get(VERSION_IN_META) if isinstance(meta, dict) else None
@@ -41,7 +41,7 @@ class Endpoint:
         else:
             headers = self._session_headers()
         own = {**self._headers, "Accept": f"{JSON}, {EVENT_STREAM}", "Content-Type": JSON}
-        return self._address.send("POST", {**own, **headers}, encode(message))
+        return self._address.send("POST", {**own, **headers}, encode(message) if body is None else body)
 
     def listen(self) -> Response:
         """Ask for the stream of what the server says unasked; not every server offers one."""

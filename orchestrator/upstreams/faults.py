@@ -6,7 +6,7 @@ follow within it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 _CHECK_CREDENTIALS = "Check its headers or token in servers.json"
 _HTTP_PROBLEMS = {
@@ -43,11 +43,8 @@ class SessionLost(TransportFailed):
     """The server no longer knows our session; it did not look at the request."""
 
 
-@dataclass(eq=False)
-class BackendDead(TransportFailed):
-    """The server's proxy answers, but what is behind it is gone. If it still lists, a listing proves nothing."""
-
-    still_lists: bool = field(kw_only=True)
+class BackendGone(TransportFailed):
+    """The server's proxy says that it cannot reach what is behind it; whether that is so, its words do not prove."""
 
 
 @dataclass(eq=False)
@@ -62,6 +59,10 @@ class ResultTooLarge(Exception):
     """What the server sends exceeds the limit; it was not read to its end."""
 
     max_bytes: int
+
+
+class NoRoom(Exception):
+    """A large result had to be discarded, because its caller holds as much as it may."""
 
 
 class NotEncodable(Exception):

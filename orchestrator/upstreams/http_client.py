@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
 
 import aiohttp
@@ -12,6 +12,10 @@ from yarl import URL
 
 from orchestrator.upstreams.faults import HttpRefused, ResultTooLarge, TransportFailed, Unreachable
 from orchestrator.upstreams.jsonrpc import Message, decode
+from orchestrator.upstreams.pace import ReadingPace
+from orchestrator.upstreams.parsing import Text
+from orchestrator.upstreams.resolver import Connector
+from orchestrator.upstreams.room import FREE_BYTES, Room
 from orchestrator.upstreams.sse import EVENT_STREAM, MESSAGE, events_in
 
 JSON = "application/json"
@@ -22,12 +26,14 @@ _MAX_REDIRECTS = 3
 _SHORT_BODY_BYTES = 4096
 _REDIRECTS = {301, 302, 307, 308}
 
+Decode = Callable[[Text], Awaitable[list[Message]]]
+
 
 def http_client(*, connect_seconds: float = 10.0, silence_seconds: float | None = None) -> aiohttp.ClientSession:
     return aiohttp.ClientSession(
-        # No limit here: the gateway limits callers, and a slow upstream must not use up the others' connections.
-        connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEP_ALIVE_SECONDS),
-        timeout=aiohttp.ClientTimeout(total=None, sock_connect=connect_seconds, sock_read=silence_seconds),
+        connector=Connector(keepalive_timeout=_KEEP_ALIVE_SECONDS),
+        # The time to connect includes that to resolve the name.
+        timeout=aiohttp.ClientTimeout(total=None, connect=connect_seconds, sock_read=silence_seconds),
         cookie_jar=aiohttp.DummyCookieJar(),
         # A compressed reply would be measured before it is unpacked; we ask for none and accept none.
         headers={"Accept-Encoding": "identity"},
@@ -116,24 +122,46 @@ async def require_acceptance(response: aiohttp.ClientResponse) -> None:
         raise HttpRefused(response.status)
 
 
-async def messages_in(response: aiohttp.ClientResponse, max_bytes: int) -> AsyncGenerator[Message, None]:
-    """Yield the messages of a response, JSON or an event stream; raise ResultTooLarge rather than keep more of one."""
+async def messages_in(
+    response: aiohttp.ClientResponse,
+    max_bytes: int,
+    room: Room | None = None,
+    decode: Decode = decode,
+    pace: ReadingPace | None = None,
+) -> AsyncGenerator[Message, None]:
+    """Yield the messages of a response, JSON or an event stream; raise ResultTooLarge rather than keep more of one.
+
+    What there is no room for is not read yet: the client's buffer fills up, and the server waits. So it is with what
+    comes faster than its pace.
+    """
     if response.status == 202:
         return
     require_plain(response)
     if content_type(response) == EVENT_STREAM:
-        async with aclosing(events_in(response.content.iter_any(), max_bytes)) as events:
+        async with aclosing(events_in(response.content.iter_any(), max_bytes, room, pace)) as events:
             async for event in events:
                 if event.kind == MESSAGE:
+                    if room is not None and len(event.data) > FREE_BYTES:
+                        await room.reserve(len(event.data))
                     for message in await decode(event.data):
                         yield message
         return
-    if (response.content_length or 0) > max_bytes:
+    for message in await decode(await _body(response, max_bytes, room)):
+        yield message
+
+
+async def _body(response: aiohttp.ClientResponse, max_bytes: int, room: Room | None) -> bytearray:
+    length, body = response.content_length, bytearray()
+    if length is not None and length > max_bytes:
         raise ResultTooLarge(max_bytes)
-    body = bytearray()
+    if room is not None and length is not None and length > FREE_BYTES:
+        await room.reserve(length)
     async for chunk in response.content.iter_any():
+        if room is not None and length is None and len(body) + len(chunk) > FREE_BYTES:
+            await room.reserve(max_bytes)  # nobody says how much is still to come
         body += chunk
         if len(body) > max_bytes:
             raise ResultTooLarge(max_bytes)
-    for message in await decode(bytes(body)):
-        yield message
+    if room is not None:
+        room.shrink(len(body))
+    return body

@@ -8,13 +8,16 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from orchestrator.upstreams import parsing
 from orchestrator.upstreams.faults import NotEncodable, NotJson, RpcError
+from orchestrator.upstreams.parsing import Text
+from orchestrator.upstreams.room import FREE_BYTES
 
-_PARSED_ON_THE_LOOP_BYTES = 256 * 1024
 _MOST_IN_A_BATCH = 1000
 # Where serialisers put the id: first (Python, Go) or last (the TypeScript SDK).
 _ID_AT_THE_HEAD = re.compile(rb'^\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,15})\s*,')
 _ID_AT_THE_TAIL = re.compile(rb'"id"\s*:\s*(\d{1,15})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$')
+_METHOD_AT_THE_HEAD = re.compile(rb'^\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"method"\s*:')
 
 Message = Mapping[str, Any]
 Params = Mapping[str, Any]
@@ -55,18 +58,17 @@ def encode(message: Message) -> bytes:
         raise NotEncodable("The message holds a value that JSON cannot represent.") from None
 
 
-async def decode(raw: bytes) -> list[Message]:
+async def decode(raw: Text) -> list[Message]:
     """Read one message, or those of a batch, without holding up the event loop; raise NotJson."""
-    # NaN and the infinities are not JSON, though Python's servers write them; like JavaScript's writer, say null.
+    return parse(raw) if len(raw) <= FREE_BYTES else await asyncio.to_thread(parse, raw)
+
+
+def parse(raw: Text) -> list[Message]:
+    """Do the same, for as long as it takes."""
     try:
-        if len(raw) <= _PARSED_ON_THE_LOOP_BYTES:
-            parsed = json.loads(raw, parse_constant=lambda _: None)
-        else:
-            # The C parser holds the interpreter lock to its end, from a thread too, unless it has Python to run in
-            # between: the hook that changes nothing.
-            parsed = await asyncio.to_thread(
-                json.loads, raw, parse_constant=lambda _: None, object_hook=lambda value: value
-            )
+        parsed = parsing.parse(raw) if len(raw) <= FREE_BYTES else parsing.parse_patiently(raw)
+    except parsing.TooManyValues as error:
+        raise NotJson(f"its answer holds more than {error.most} values") from None
     except (ValueError, RecursionError):
         raise NotJson from None
     messages = parsed if isinstance(parsed, list) else [parsed]
@@ -91,7 +93,7 @@ def result_of(reply: Message) -> Mapping[str, Any]:
         raise RpcError(code if isinstance(code, int) else INTERNAL_ERROR, message if isinstance(message, str) else "")
     if error is not None:
         raise RpcError(INTERNAL_ERROR, str(error))
-    if not isinstance(result, dict):
+    if not isinstance(result, Mapping):
         raise NotJson
     return result
 
@@ -100,3 +102,8 @@ def id_in(head: bytes, tail: bytes) -> int | None:
     """Find the id of a message that was too large to keep in its two ends."""
     found = _ID_AT_THE_HEAD.search(head) or _ID_AT_THE_TAIL.search(tail)
     return int(found.group(1)) if found else None
+
+
+def names_a_method(head: bytes) -> bool:
+    """Tell whether a message that was too large to keep is none of the replies."""
+    return _METHOD_AT_THE_HEAD.search(head) is not None

@@ -9,7 +9,7 @@ import aiohttp
 from orchestrator.upstreams.endpoint import VERSION_HEADER
 from orchestrator.upstreams.entries import HttpServer
 from orchestrator.upstreams.faults import HttpRefused, NotJson, TransportFailed
-from orchestrator.upstreams.framing import Oversized
+from orchestrator.upstreams.framing import Oversized, stretches
 from orchestrator.upstreams.http_client import JSON, Address, content_type, require_acceptance, require_plain
 from orchestrator.upstreams.sse import EVENT_STREAM, MESSAGE, Event, EventParser
 from orchestrator.upstreams.transport import Alerts, StreamTransport, stop
@@ -57,8 +57,10 @@ class LegacySseTransport(StreamTransport):
                 require_plain(response)
                 events = EventParser(self._max_result_bytes)
                 async for chunk in response.content.iter_any():
-                    for event in events.feed(chunk):
-                        await self._take(event, ready)
+                    for stretch in stretches(chunk):
+                        for event in events.feed(stretch):
+                            await self._take(event, ready)
+                        await self._pace.after(stretch)
         except TransportFailed as error:
             failure = error
         if ready.done():

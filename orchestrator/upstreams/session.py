@@ -8,14 +8,14 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-import structlog
-
 from orchestrator import __version__
+from orchestrator.domain.json_text import JsonObject
 from orchestrator.domain.upstream import CallResult
 from orchestrator.upstreams.endpoint import VERSION_IN_META
 from orchestrator.upstreams.faults import HttpRefused, NotJson, RpcError, SessionLost
 from orchestrator.upstreams.jsonrpc import INITIALIZE, INITIALIZED, METHOD_NOT_FOUND, Params
-from orchestrator.upstreams.listing import Listing
+from orchestrator.upstreams.listing import Listed, Listing
+from orchestrator.upstreams.room import Room
 from orchestrator.upstreams.transport import Alerts, Transport
 
 _HANDSHAKE_VERSION = "2025-11-25"
@@ -29,8 +29,6 @@ _ENVELOPE = {
 _INITIALIZE_PARAMS = {"protocolVersion": _HANDSHAKE_VERSION, "capabilities": {}, "clientInfo": _CLIENT}
 _STATUSES_OF_NO_HANDSHAKE = {400, 404, 405}
 _MAX_PAGES = 100
-
-log = structlog.get_logger()
 
 
 class Session:
@@ -74,9 +72,9 @@ class Session:
         self._transport.speak(version)
         await self._transport.request("tools/list", self._enveloped({}))
 
-    async def list_tools(self) -> Listing:
+    async def list_tools(self, before: Mapping[str, Listed]) -> Listing:
         """Read all pages of the listing, up to what a server may reasonably have."""
-        listing = Listing(self._server)
+        listing = Listing(self._server, before)
         cursor, seen = None, set[str]()
         try:
             for _ in range(_MAX_PAGES):
@@ -84,33 +82,34 @@ class Session:
                 if not isinstance(page.get("tools"), list):
                     raise NotJson
                 await asyncio.to_thread(listing.read, page["tools"])
-                if listing.full:
-                    log.warning("upstream.listing_cut", server=self._server, tools=len(listing.tools))
-                    break
                 cursor = page.get("nextCursor")
                 if not isinstance(cursor, str) or not cursor or cursor in seen:
                     break
+                if listing.full:
+                    listing.stop()
+                    break
                 seen.add(cursor)
             else:
-                log.warning("upstream.listing_cut", server=self._server, pages=_MAX_PAGES)
+                listing.stop()
         except RpcError as error:
             if error.code != METHOD_NOT_FOUND or self._has_tools:
                 raise
         return listing
 
-    async def call_tool(self, name: str, arguments: Mapping[str, Any]) -> CallResult:
-        return await self._request("tools/call", {"name": name, "arguments": dict(arguments)})
+    async def call_tool(self, name: str, arguments: Mapping[str, Any], room: Room | None = None) -> CallResult:
+        given = arguments if isinstance(arguments, JsonObject) else dict(arguments)
+        return await self._request("tools/call", {"name": name, "arguments": given}, room)
 
-    async def _request(self, method: str, params: Params) -> Mapping[str, Any]:
+    async def _request(self, method: str, params: Params, room: Room | None = None) -> Mapping[str, Any]:
         greeting = self._greetings
         try:
-            return await self._transport.request(method, self._enveloped(params))
+            return await self._transport.request(method, self._enveloped(params), room)
         except SessionLost:  # said before the request was looked at, so sending it again does nothing twice
             async with self._greeting:
                 if self._greetings == greeting:
                     await self.open()
                     self._alerts.relist()
-            return await self._transport.request(method, self._enveloped(params))
+            return await self._transport.request(method, self._enveloped(params), room)
 
     def _enveloped(self, params: Params) -> Params:
         return {**params, "_meta": _ENVELOPE} if self._modern else params

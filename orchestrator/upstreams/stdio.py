@@ -11,7 +11,8 @@ import structlog
 
 from orchestrator.upstreams.entries import StdioServer
 from orchestrator.upstreams.faults import NotJson, TransportFailed
-from orchestrator.upstreams.framing import LineSplitter, Oversized
+from orchestrator.upstreams.framing import LineSplitter, Oversized, stretches
+from orchestrator.upstreams.pace import ReadingPace
 from orchestrator.upstreams.transport import Alerts, StreamTransport, stop
 
 _CHUNK_BYTES = 64 * 1024
@@ -83,6 +84,7 @@ class StdioTransport(StreamTransport):
         self._log = structlog.get_logger().bind(server=entry.name)
         self._process: _Process | None = None
         self._tasks: list[asyncio.Task[None]] = []
+        self._writing = asyncio.Lock()  # of the pipe's buffer, in which one message at a time may wait to be taken
 
     async def open(self) -> None:
         process = self._process = await _Process.start(self._entry)
@@ -113,8 +115,12 @@ class StdioTransport(StreamTransport):
         if stdin is None or stdin.is_closing():
             raise TransportFailed("its process is not running")
         try:
-            stdin.write(message + b"\n")  # whole, before anything can interrupt us: lines never mix
-            await stdin.drain()
+            async with self._writing:
+                # Whoever gives up leaves its message in the buffer, and gives back what it had reserved for it. So
+                # the next one waits until that is taken, and a server that does not read gets no more.
+                await stdin.drain()
+                stdin.write(message + b"\n")  # whole, before anything can interrupt us: lines never mix
+                await stdin.drain()
         except (ConnectionError, RuntimeError):
             raise TransportFailed("its process no longer reads its input") from None
 
@@ -131,20 +137,24 @@ class StdioTransport(StreamTransport):
         assert process.stdout is not None  # noqa: S101  (narrows the type)
         lines, noise_was_logged = LineSplitter(self._max_result_bytes), False
         while chunk := await process.stdout.read(_CHUNK_BYTES):
-            for line in lines.feed(chunk):
-                if isinstance(line, bytes) and not line.strip():
-                    continue
-                try:
-                    await self._receive(line)
-                except NotJson:
-                    if isinstance(line, bytes) and not noise_was_logged:
-                        self._log.warning("upstream.noise_on_stdout", first_line_bytes=len(line))
-                    noise_was_logged = True
+            for stretch in stretches(chunk):
+                for line in lines.feed(stretch):
+                    if not isinstance(line, Oversized) and not line.strip():
+                        continue
+                    try:
+                        await self._receive(line)
+                    except NotJson:
+                        if not isinstance(line, Oversized) and not noise_was_logged:
+                            self._log.warning("upstream.noise_on_stdout", first_line_bytes=len(line))
+                        noise_was_logged = True
+                await self._pace.after(stretch)
 
     async def _drain_stderr(self, process: _Process) -> None:
         assert process.stderr is not None  # noqa: S101  (narrows the type)
-        lines = LineSplitter(_MAX_STDERR_LINE_BYTES)
+        lines, pace = LineSplitter(_MAX_STDERR_LINE_BYTES), ReadingPace()  # of its own: words here delay no reply
         while chunk := await process.stderr.read(_CHUNK_BYTES):
-            for line in lines.feed(chunk):
-                text = (line.head if isinstance(line, Oversized) else line).decode("utf-8", "replace")
-                self._log.debug("upstream.stderr", line=self._entry.redact(text))
+            for stretch in stretches(chunk):
+                for line in lines.feed(stretch):
+                    text = (line.head if isinstance(line, Oversized) else line).decode("utf-8", "replace")
+                    self._log.debug("upstream.stderr", line=self._entry.redact(text))
+                await pace.after(stretch)

@@ -28,6 +28,10 @@ from orchestrator.upstreams.jsonrpc import (
     request,
     result_of,
 )
+from orchestrator.upstreams.large_messages import decode_reply, encode_call
+from orchestrator.upstreams.pace import ReadingPace
+from orchestrator.upstreams.parsing import Text
+from orchestrator.upstreams.room import Room
 from orchestrator.upstreams.sse import EVENT_STREAM
 from orchestrator.upstreams.transport import Alerts, Chores, stop
 
@@ -44,6 +48,7 @@ class StreamableHttpTransport:
         self._max_result_bytes = max_result_bytes
         self._ids = itertools.count(1)
         self._chores = Chores()
+        self._pace = ReadingPace()
         self._listener: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
@@ -65,16 +70,17 @@ class StreamableHttpTransport:
             self._chores.start(self._endpoint.end_session)
         await self._chores.finish()
 
-    async def request(self, method: str, params: Params) -> Mapping[str, Any]:
+    async def request(self, method: str, params: Params, room: Room | None = None) -> Mapping[str, Any]:
         """Post a request and return its result; when cancelled, let the server know."""
         request_id = next(self._ids)
         try:
-            async with self._endpoint.post(request(request_id, method, params)) as response:
+            message = request(request_id, method, params)
+            async with self._endpoint.post(message, encode_call(message)) as response:
                 if method == INITIALIZE:
                     self._endpoint.session_id = response.headers.get(SESSION_HEADER) if response.ok else None
                 if not response.ok:
                     await self._raise_refusal(response, request_id)
-                return result_of(await self._reply(response, request_id))
+                return result_of(await self._reply(response, request_id, room))
         except asyncio.CancelledError:
             # Without a session nobody could tell whose request is meant; there the closed connection says it.
             if self._endpoint.session_id is not None and method != INITIALIZE:
@@ -104,11 +110,12 @@ class StreamableHttpTransport:
             raise SessionLost("it has lost our session")
         raise HttpRefused(response.status)
 
-    async def _reply(self, response: aiohttp.ClientResponse, request_id: int) -> Message:
+    async def _reply(self, response: aiohttp.ClientResponse, request_id: int, room: Room | None) -> Message:
         """Read up to the reply to a request, and heed what else the server says."""
-        async with aclosing(messages_in(response, self._max_result_bytes)) as messages:
+        read = partial(self._read, request_id=request_id, room=room)
+        async with aclosing(messages_in(response, self._max_result_bytes, room, read, self._pace)) as messages:
             async for message in messages:
-                if not is_reply(message) or message.get("id") not in (request_id, None):
+                if not _answers(message, request_id):
                     self._heed(message)
                     continue
                 # The end of the stream follows closely, and one that is left before its end costs its connection.
@@ -118,6 +125,13 @@ class StreamableHttpTransport:
                             self._heed(late)
                 return message
         raise TransportFailed("its answer ended without a result")
+
+    async def _read(self, raw: Text, request_id: int | None = None, room: Room | None = None) -> list[Message]:
+        """Decode what came, and keep the pace unless it is the reply that is waited for."""
+        messages = await decode_reply(raw, room)
+        if not any(_answers(message, request_id) for message in messages):
+            await self._pace.after_useless(len(raw))
+        return messages
 
     def _heed(self, message: Message) -> None:
         if is_request(message):
@@ -133,9 +147,15 @@ class StreamableHttpTransport:
                 async with self._endpoint.listen() as response:
                     if response.status != 200 or content_type(response) != EVENT_STREAM:
                         return
-                    async with aclosing(messages_in(response, self._max_result_bytes)) as messages:
+                    stream = messages_in(response, self._max_result_bytes, decode=self._read, pace=self._pace)
+                    async with aclosing(stream) as messages:
                         async for message in messages:
                             self._heed(message)
             self._alerts.relist()
             await asyncio.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
+
+
+def _answers(message: Message, request_id: int | None) -> bool:
+    """Tell whether a message is the reply to a request; an error may come without an id."""
+    return request_id is not None and is_reply(message) and message.get("id") in (request_id, None)

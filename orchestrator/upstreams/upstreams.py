@@ -21,6 +21,8 @@ from orchestrator.upstreams.entries import (
 from orchestrator.upstreams.faults import TransportFailed
 from orchestrator.upstreams.http_client import http_client
 from orchestrator.upstreams.legacy_sse import LegacySseTransport
+from orchestrator.upstreams.listing import Listed
+from orchestrator.upstreams.room import Room
 from orchestrator.upstreams.stdio import StdioTransport
 from orchestrator.upstreams.streamable_http import StreamableHttpTransport
 from orchestrator.upstreams.transport import Alerts, Transport
@@ -70,14 +72,19 @@ class Upstreams:
         return [upstream.status for upstream in self._upstreams.values()]
 
     async def call(
-        self, server: str, tool: str, arguments: Mapping[str, Any], timeout_seconds: float | None = None
+        self,
+        server: str,
+        tool: str,
+        arguments: Mapping[str, Any],
+        timeout_seconds: float | None = None,
+        room: Room | None = None,
     ) -> CallResult:
         """Call a tool, for no longer than the configured time even if more is asked for."""
         upstream = self._upstreams.get(server)
         if upstream is None:
             raise ToolNotFound(f"There is no server {server}.")
         longest = self._call_timeout_seconds
-        return await upstream.call(tool, arguments, min(timeout_seconds or longest, longest))
+        return await upstream.call(tool, arguments, min(timeout_seconds or longest, longest), room)
 
     async def reconfigure(self, entries: Iterable[ServerEntry]) -> None:
         """Start, stop and replace servers as the entries say; the unchanged go on, calls in flight included."""
@@ -90,22 +97,24 @@ class Upstreams:
                 task.cancel()
             if stopping:
                 await asyncio.wait(stopping)
+            known = {name: old.listed for name, old in self._upstreams.items()}
             self._upstreams = {
-                name: kept.get(name) or self._upstream(entry, before.get(name, ())) for name, entry in wanted.items()
+                name: kept.get(name) or self._upstream(entry, known.get(name)) for name, entry in wanted.items()
             }
             for name in self._upstreams.keys() - self._tasks.keys():
                 self._start(name)
             if self.tools() != before:
                 self._on_change()
 
-    def _upstream(self, entry: ServerEntry, tools: tuple[Tool, ...] = ()) -> Upstream:
+    def _upstream(self, entry: ServerEntry, listed: Mapping[str, Listed] | None = None) -> Upstream:
         return Upstream(
             entry,
             self._make_transport,
             self._pacing,
             self._on_change,
             relist_seconds=self._relist_seconds,
-            tools=tools,
+            longest_call_seconds=self._call_timeout_seconds,
+            listed=listed,
         )
 
     def _start(self, name: str) -> None:

@@ -111,6 +111,73 @@ class Huge:
         return response
 
 
+class Sized:
+    """Answers with as many bytes as it is asked for, in a result that is text, rows, or whatever the pattern says."""
+
+    def __init__(self, *, declared: bool = True, streamed: bool = False) -> None:
+        self.declared = declared
+        self.streamed = streamed
+        self.under_way = 0
+        self.most_under_way = 0
+        self.answered = 0
+        self.given_up = 0
+        self.sent = 0
+
+    async def __call__(self, request: web.Request, message: Json) -> web.StreamResponse:
+        wanted = message["params"]["arguments"]
+        item = str(wanted.get("item", "x")).encode()
+        opening, closing = (b"[", b"0]") if wanted.get("structured") else (b'"', b'"')
+        member = b'"structuredContent"' if wanted.get("structured") else b'"content":[{"type":"text","text"'
+        head = json.dumps(reply(message, {})).removesuffix("}}").encode() + member + b":" + opening
+        tail = closing + (b"}}" if wanted.get("structured") else b"}]}}")
+        count = wanted["bytes"] // len(item)
+        response = web.StreamResponse(
+            headers={"Content-Type": "text/event-stream" if self.streamed else "application/json"}
+        )
+        if self.declared and not self.streamed:
+            response.content_length = len(head) + count * len(item) + len(tail)
+        self.under_way += 1
+        self.most_under_way = max(self.under_way, self.most_under_way)
+        try:
+            await response.prepare(request)
+            await response.write(b"data: " + head if self.streamed else head)
+            piece = item * max(1, 65536 // len(item))
+            while count > 0:
+                part = piece[: count * len(item)]
+                await response.write(part)
+                self.sent += len(part)
+                count -= len(part) // len(item)
+            await response.write(tail + b"\n\n" if self.streamed else tail)
+            self.answered += 1
+        except (ConnectionError, asyncio.CancelledError):
+            self.given_up += 1
+        finally:
+            self.under_way -= 1
+        return response
+
+
+class Hoarding:
+    """Keeps what it is given until it is let go, and knows how much that was."""
+
+    def __init__(self) -> None:
+        self.go = asyncio.Event()
+        self.calls = 0
+        self.bytes = 0
+        self.most_bytes = 0
+
+    async def __call__(self, request: web.Request, message: Json) -> web.StreamResponse:
+        size = request.content_length or 0
+        self.calls += 1
+        self.bytes += size
+        self.most_bytes = max(self.bytes, self.most_bytes)
+        try:
+            await self.go.wait()
+        finally:
+            self.calls -= 1
+            self.bytes -= size
+        return web.json_response(reply(message, text_result("at last")))
+
+
 class ScriptedProxy:
     """Stateless; lists each backend's tools from a cache; never notices that one has died."""
 
@@ -126,7 +193,7 @@ class ScriptedProxy:
         self.connections: set[Any] = set()
 
     def app(self) -> web.Application:
-        app = web.Application()
+        app = web.Application(client_max_size=64 * 1024 * 1024)
         app.router.add_post("/{name}", self._redirect)
         app.router.add_route("*", "/{name}/{rest:.*}", self._serve)
         return app

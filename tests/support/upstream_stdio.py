@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from typing import Any
 
-TOOLS = ["echo", "environment", "huge", "malformed", "die", "child", "wait", "cancelled", "batch"]
+TOOLS = ["echo", "environment", "descriptors", "called", "huge", "malformed"]
+TOOLS += ["die", "child", "wait", "cancelled", "batch"]
 write_lock = threading.Lock()
+called: list[str] = []
 cancelled: list[Any] = []
 
 
@@ -30,13 +34,28 @@ def text(value: Any) -> dict[str, Any]:
     return {"content": [{"type": "text", "text": value if isinstance(value, str) else json.dumps(value)}]}
 
 
+def inherited() -> list[str]:
+    """What is open here beside stdin, stdout and stderr, of which uvloop leaves copies."""
+    found = {}
+    for fd in os.listdir("/proc/self/fd"):
+        with suppress(FileNotFoundError):  # that of the listing itself
+            found[int(fd)] = os.readlink(f"/proc/self/fd/{fd}")
+    ordinary = {found[0], found[1], found[2]}
+    return [place for place in found.values() if place not in ordinary]
+
+
 def call(message: dict[str, Any]) -> None:
     arguments = message["params"]["arguments"]
+    called.append(message["params"]["name"])
     match message["params"]["name"]:
         case "echo":
             answer(message, text(arguments))
         case "environment":
             answer(message, text(dict(os.environ)))
+        case "descriptors":
+            answer(message, text(inherited()))
+        case "called":
+            answer(message, text(called))
         case "huge":
             answer(message, text("x" * arguments["bytes"]))
         case "malformed":
@@ -60,8 +79,12 @@ def main() -> None:
         write("[1, 2")
         write("")
         print("a secret on stderr: hunter2-hunter2", file=sys.stderr)
-    for line in sys.stdin:
-        message = json.loads(line)
+    # As the Python SDK reads: CR ends a line too, and what is not a message is passed over.
+    for line in io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8"):
+        try:
+            message = json.loads(line)
+        except ValueError:
+            continue
         match message.get("method"):
             case "initialize":
                 answer(message, {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}})

@@ -19,6 +19,8 @@ QUICK = Pacing(
     between_listings_seconds=0.01,
     first_retry_seconds=0.02,
     longest_retry_seconds=0.1,
+    longest_cheap_retry_seconds=0.1,
+    between_tries_seconds=0.05,
     settled_seconds=30,
 )
 

@@ -1,3 +1,5 @@
+import asyncio
+import tracemalloc
 from itertools import pairwise
 
 import pytest
@@ -8,6 +10,7 @@ from orchestrator.upstreams.faults import ResultTooLarge
 from orchestrator.upstreams.framing import LineSplitter, Oversized
 from orchestrator.upstreams.jsonrpc import id_in
 from orchestrator.upstreams.sse import Event, EventParser, events_in
+from orchestrator.upstreams.transport import Alerts, StreamTransport
 
 
 def cut(data: bytes, places: list[int]) -> list[bytes]:
@@ -76,6 +79,20 @@ def test_an_event_of_just_the_limit_is_kept():
     assert fed(EventParser(100), [b"data: " + b"x" * 100 + b"\n\n"]) == [Event("message", b"x" * 100)]
 
 
+def test_data_in_many_short_lines_takes_no_more_memory_than_it_is_counted_for():
+    parser = EventParser(1_000_000)
+    tracemalloc.start()
+    try:
+        for _ in range(1000):
+            assert list(parser.feed(b"data:ab\n" * 100)) == []
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert taken < 2 * parser.held
+    assert 299_999 <= parser.held <= 300_000
+    assert list(parser.feed(b"\n")) == [Event("message", b"\n".join([b"ab"] * 100_000))]
+
+
 @pytest.mark.parametrize(
     ("head", "tail", "expected"),
     [
@@ -136,3 +153,41 @@ async def test_a_stream_is_left_as_soon_as_an_event_is_too_large():
     assert await anext(events) == Event("message", b"a")
     with pytest.raises(ResultTooLarge, match="100"):
         await anext(events)
+
+
+class Waiting(StreamTransport):
+    async def _send(self, message):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("head", "tail", "fails"),
+    [
+        (b'{"jsonrpc":"2.0","method":"notifications/message","params":{', b'"}}', set()),
+        (b'{"method":"ping","params":{', b'},"jsonrpc":"2.0","id":2}', set()),
+        (b'{"jsonrpc":"2.0","result":{', b"}}", {"tools/call"}),
+        (b'{"jsonrpc":"2.0","id":1,"result":{', b"}}", {"tools/list"}),
+        (b'{"jsonrpc":"2.0","id":2,"result":{', b"}}", {"tools/call"}),
+    ],
+)
+async def test_an_oversized_message_fails_nothing_but_what_it_may_answer(head, tail, fails):
+    transport = Waiting(Alerts(relist=lambda: None, lost=lambda _: None), 1000)
+    requests = {
+        "tools/list": asyncio.create_task(transport.request("tools/list", {})),
+        "tools/call": asyncio.create_task(transport.request("tools/call", {}, Room())),
+    }
+    await asyncio.sleep(0)
+    await transport._receive(Oversized(head, tail))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    try:
+        assert {method for method, waiting in requests.items() if waiting.done()} == fails
+    finally:
+        for waiting in requests.values():
+            waiting.cancel()
+        await asyncio.gather(*requests.values(), return_exceptions=True)
+        await transport.close()
+
+
+class Room:
+    owner = "somebody"

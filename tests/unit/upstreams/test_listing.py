@@ -72,10 +72,50 @@ def _nested(depth):
     return value
 
 
-def test_what_no_server_needs_is_cut():
-    listing = read_listing("s", ({**GOOD, "name": f"tool {number}"} for number in range(20_000)))
-    assert len(listing.tools) == 10_000
-    large = {**GOOD, "name": "large", "description": "x" * 300_000}
-    assert [tool.name for tool in read_listing("s", [large, GOOD]).tools] == ["good"]
-    many = ({**GOOD, "name": f"tool {number}", "description": "x" * 200_000} for number in range(1000))
-    assert len(read_listing("s", many).tools) < 100
+def test_what_no_server_needs_is_left_out_and_told():
+    listing = read_listing("s", [{**GOOD, "name": f"tool {number}"} for number in range(3000)])
+    assert len(listing.tools) == 1000
+    assert (
+        listing.problem == "2000 of its tools are left out: number 1001 and those after it exceed the 1000 tools or "
+        "1048576 bytes of a server"
+    )
+    large = {**GOOD, "name": "large", "description": "x" * 70_000}
+    listing = read_listing("s", [large, GOOD])
+    assert [tool.name for tool in listing.tools] == ["good"]
+    assert "number 1 has a description and schemas of more than 65536 bytes" in listing.problem
+    listing = read_listing("s", [{**GOOD, "name": f"tool {n}", "description": "x" * 60_000} for n in range(1000)])
+    assert 10 < len(listing.tools) < 20
+    assert listing.problem.startswith(f"{1000 - len(listing.tools)} of its tools are left out: number")
+
+
+@pytest.mark.parametrize(
+    "value", [[[]] * 30_000, ["", 1] * 10_000, {f"k{n}": None for n in range(10_000)}, [10**4000] * 20]
+)
+def test_a_tool_of_many_small_values_is_as_large_as_one_of_much_text(value):
+    listing = read_listing("s", [{**GOOD, "annotations": {"many": value}}, {**GOOD, "name": "ok"}])
+    assert [tool.name for tool in listing.tools] == ["ok"]
+
+
+def test_pages_that_are_not_read_are_told_of():
+    listing = read_listing("s", [GOOD])
+    listing.stop()
+    assert listing.problem.startswith("at least 1 of its tools are left out: number 2 and those after it")
+
+
+def test_a_tool_that_has_not_changed_is_the_object_that_it_was_in_whatever_order_its_members_come():
+    schema = {"type": "object", "properties": {"a": {}, "b": {}}}
+    turned = {"properties": {"b": {}, "a": {}}, "type": "object"}
+    first = read_listing("s", [{"name": "t", "inputSchema": schema}, {"name": "u", "inputSchema": schema}])
+    second = Listing("s", first.listed)
+    second.read([{"inputSchema": turned, "name": "t"}, {"name": "u", "inputSchema": schema, "description": "New."}])
+    assert second.tools[0] is first.tools[0]
+    assert second.tools[1].description == "New."
+
+
+def test_tools_that_are_too_large_count_towards_the_size_of_the_listing():
+    """Else a hundred pages, each as large as any answer, would all be read."""
+    listing = Listing("s")
+    for _ in range(16):
+        assert not listing.full
+        listing.read([{**GOOD, "description": "x" * 70_000}])
+    assert listing.full

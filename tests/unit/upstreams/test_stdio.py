@@ -8,8 +8,11 @@ import pytest
 from structlog.testing import capture_logs
 
 from orchestrator.domain.errors import LimitExceeded, ToolUnavailable
+from orchestrator.domain.json_text import JsonObject
 from orchestrator.domain.upstream import UpstreamState
 from orchestrator.upstreams.entries import StdioServer
+from orchestrator.upstreams.stdio import StdioTransport
+from orchestrator.upstreams.transport import Alerts
 from tests.support import upstream_stdio
 from tests.support.api import eventually, until
 from tests.support.upstreams import (
@@ -22,6 +25,7 @@ from tests.support.upstreams import (
     until_down,
 )
 
+MIB = 1024 * 1024
 PROGRAM = str(Path(upstream_stdio.__file__))
 
 
@@ -69,6 +73,44 @@ async def test_noise_on_stdout_is_skipped_and_logged_once_without_its_words():
     assert "starting up" not in str(logs)
     assert "a secret on stderr: ***" in str(logs)
     assert "hunter2" not in str(logs)
+
+
+# Like Python's SDK, which takes CR for the end of a line too.
+READS_ANY_LINES = f"import io, sys; sys.stdin = io.TextIOWrapper(sys.stdin.buffer); exec(open({PROGRAM!r}).read())"
+
+
+@pytest.mark.parametrize("ending", [b"\r", b"\n", b"\r\n"])
+async def test_no_ending_of_a_line_in_arguments_begins_a_message_of_its_own(ending):
+    injected = b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"injected"}}'
+    arguments = JsonObject(b'{"a":' + ending + injected + ending + b"}")
+    async with running(StdioServer("own", sys.executable, ("-c", READS_ANY_LINES), {})) as upstreams:
+        await until_connected(upstreams, "own")
+        result = await upstreams.call("own", "echo", arguments, 5)
+        assert json.loads(text_of(result)) == {"a": json.loads(injected)}
+        assert text_of(await upstreams.call("own", "cancelled", {}, 5)) == "[]"
+
+
+READS_ONE_LINE = "import sys, signal; sys.stdin.readline(); print('{}', flush=True); signal.pause()"
+
+
+async def test_messages_to_a_process_that_does_not_read_do_not_pile_up():
+    entry = StdioServer("own", sys.executable, ("-c", READS_ONE_LINE), {})
+    transport = StdioTransport(entry, Alerts(relist=lambda: None, lost=lambda _: None), 1_000_000)
+    await transport.open()
+    try:
+        await transport.tell({"jsonrpc": "2.0", "method": "first"})
+        buffer = transport._process.stdin.transport
+        for _ in range(8):
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.1):
+                    await transport.request("tools/call", {"arguments": {"text": "x" * MIB}})
+        for _ in range(8):  # those of the calls that were given up wait in vain as well
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.01):
+                    await transport.tell({"jsonrpc": "2.0", "method": "small"})
+        assert MIB // 2 < buffer.get_write_buffer_size() < MIB + 200
+    finally:
+        await transport.close()
 
 
 async def test_a_huge_result_is_refused_and_the_next_call_answers(upstreams):
