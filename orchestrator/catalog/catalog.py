@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
@@ -11,39 +12,82 @@ from orchestrator.domain.access import Role
 from orchestrator.domain.tools import Tool
 from orchestrator.domain.upstream import UpstreamStatus
 
+Listed = Mapping[str, tuple[Tool, ...]]
+
 
 class ToolSource(Protocol):
-    def tools(self) -> Mapping[str, tuple[Tool, ...]]: ...
+    def tools(self) -> Listed: ...
 
     def statuses(self) -> Sequence[UpstreamStatus]: ...
 
 
+class Edition:
+    """What all servers listed at one time, with everything that is made of it. It does not change any more."""
+
+    def __init__(self, version: int, tools: Mapping[tuple[str, str], Tool], disclosure: Disclosure) -> None:
+        self.version = version
+        self.tools = tools
+        self.disclosure = disclosure
+        self.index = SearchIndex(tuple(tools.values()))
+        self._visible: dict[Role, tuple[Tool, ...]] = {}
+        self._full_tokens: dict[Role, int] = {}
+
+    def visible(self, role: Role) -> tuple[Tool, ...]:
+        if role not in self._visible:
+            self._visible[role] = tuple(tool for tool in self.tools.values() if role.may_call(tool.server, tool.name))
+        return self._visible[role]
+
+    def full_tokens(self, role: Role) -> int:
+        """Return what the role's callers would carry without us: the definition of every tool that it may use."""
+        if role not in self._full_tokens:
+            self._full_tokens[role] = sum(map(self.disclosure.definition_tokens, self.visible(role)))
+        return self._full_tokens[role]
+
+
 class Catalog:
+    """An edition is drafted in a thread, for that may take seconds, and then published, which takes no time at all."""
+
     def __init__(self, source: ToolSource, counter: TokenCounter) -> None:
         self._source = source
         self._counter = counter
-        self._tools: dict[tuple[str, str], Tool] = {}
-        self._index = SearchIndex(())
-        self.disclosure = Disclosure((), counter)
-        self.version = 0
+        self._in_force = self.latest = Edition(0, {}, Disclosure((), counter))
+
+    @property
+    def disclosure(self) -> Disclosure:
+        return self._in_force.disclosure
+
+    def listed(self) -> Listed:
+        """Return what the servers list now, to be drafted from."""
+        return self._source.tools()
+
+    def draft(self, listed: Listed) -> Edition:
+        """Make the edition that `latest` is from now on, if anything has changed since the last one."""
+        before = self.latest
+        tools = {(tool.server, tool.name): tool for tools in listed.values() for tool in tools}
+        if tools != before.tools:
+            disclosure = Disclosure(tools.values(), self._counter, before.disclosure)
+            disclosure.count_definitions()
+            self.latest = Edition(before.version + 1, tools, disclosure)
+        return self.latest
+
+    def publish(self, edition: Edition) -> None:
+        self._in_force = edition
 
     def refresh(self) -> None:
-        """Take over what the upstreams list now; call it when one has listed its tools anew."""
-        listed = {(tool.server, tool.name): tool for tools in self._source.tools().values() for tool in tools}
-        if listed != self._tools:
-            self._tools = listed
-            self._index = SearchIndex(tuple(listed.values()))
-            self.disclosure = Disclosure(listed.values(), self._counter)
-            self.version += 1
+        """Take over at once what the servers list now; for when there is little of it, or no event loop."""
+        self.publish(self.draft(self.listed()))
 
     def find(self, server: str, name: str) -> Tool | None:
-        return self._tools.get((server, name))
+        return self._in_force.tools.get((server, name))
 
     def visible(self, role: Role) -> tuple[Tool, ...]:
-        return tuple(tool for tool in self._tools.values() if role.may_call(tool.server, tool.name))
+        return self._in_force.visible(role)
+
+    def full_tokens(self, role: Role) -> int:
+        return self._in_force.full_tokens(role)
 
     def search(self, role: Role, queries: Sequence[str], *, server: str | None, limit: int) -> list[Hit]:
-        return self._index.search(
+        return self._in_force.index.search(
             queries, server=server, limit=limit, visible=lambda tool: role.may_call(tool.server, tool.name)
         )
 
@@ -51,4 +95,6 @@ class Catalog:
         return self._source.statuses()
 
     def tools_by_server(self) -> dict[str, int]:
-        return {server: len(tools) for server, tools in sorted(self._source.tools().items())}
+        """Return how many tools of each server can be called, which may be a moment behind what it lists."""
+        counts = Counter(server for server, _ in self._in_force.tools)
+        return {server: counts[server] for server in sorted(self._source.tools())}

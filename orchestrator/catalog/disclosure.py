@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
+from hashlib import sha256
 from typing import Any, Protocol, TypeVar, assert_never
 
 from orchestrator.catalog.replies import Metrics, Reply, ToolEntry, ToolGroup
@@ -13,6 +14,8 @@ from orchestrator.domain.tools import Tool
 
 MAX_SUMMARY_CHARACTERS = 160
 MAX_REMEMBERED_REPLIES = 256
+MAX_KEY_CHARACTERS = 1024
+MAX_DESCRIPTION_CHARACTERS = 4000
 
 R = TypeVar("R", bound=Reply)
 
@@ -28,31 +31,46 @@ class Detail(StrEnum):
 
 
 class Disclosure:
-    """Counts for one state of the catalog: make a new one when its tools change, for it remembers what it counted."""
+    """Counts for one state of the catalog: make a new one when its tools change, for it remembers what it counted.
 
-    def __init__(self, tools: Iterable[Tool], counter: TokenCounter) -> None:
+    Threads may share it. What they count twice at the same time, they count the same.
+    """
+
+    def __init__(self, tools: Iterable[Tool], counter: TokenCounter, before: Disclosure | None = None) -> None:
         self._tools = tuple(tools)
         self._counter = counter
         self._definition_tokens: dict[str, int] = {}
         self._reply_tokens: dict[str, int] = {}
+        if before is not None:
+            known = {tool.path: tool for tool in before._tools}
+            same = (tool.path for tool in self._tools if known.get(tool.path) is tool)
+            counted = before._definition_tokens
+            self._definition_tokens = {path: counted[path] for path in same if path in counted}
+
+    def count_definitions(self) -> None:
+        """Count in advance what every reply refers to."""
+        self.full_tokens()
 
     def full_tokens(self, visible: Callable[[Tool], bool] = lambda _: True) -> int:
         """Return what the caller would carry without us: the definition of every tool that it may use."""
-        total = 0
-        for tool in filter(visible, self._tools):
-            if tool.path not in self._definition_tokens:
-                self._definition_tokens[tool.path] = self._counter.count(compact(definition(tool)))
-            total += self._definition_tokens[tool.path]
-        return total
+        return sum(map(self.definition_tokens, filter(visible, self._tools)))
+
+    def definition_tokens(self, tool: Tool) -> int:
+        tokens = self._definition_tokens.get(tool.path)
+        if tokens is None:
+            tokens = self._definition_tokens[tool.path] = self._counter.count(compact(definition(tool)))
+        return tokens
 
     def with_metrics(self, reply: R, full_tokens: int) -> R:
         """Return the reply as it is sent, with its own cost counted in."""
         text = compact(reply)
-        if text not in self._reply_tokens:
+        key = text if len(text) <= MAX_KEY_CHARACTERS else sha256(text.encode()).hexdigest()
+        tokens = self._reply_tokens.get(key)
+        if tokens is None:
+            tokens = self._counter.count(text)
             if len(self._reply_tokens) >= MAX_REMEMBERED_REPLIES:
                 self._reply_tokens.clear()
-            self._reply_tokens[text] = self._counter.count(text)
-        tokens = self._reply_tokens[text]
+            self._reply_tokens[key] = tokens
         draft = compact(Metrics.of(tokens, full_tokens))
         sent = Metrics.of(tokens + self._counter.count(f'"metrics":{draft}'), full_tokens)
         return reply.model_copy(update={"metrics": sent})
@@ -96,7 +114,7 @@ def ranked(tools: Iterable[Tool], detail: Detail) -> list[ToolEntry]:
 
 
 def summary(tool: Tool) -> str:
-    first, _ = split_first_sentence(tool.description or tool.title or "")
+    first, _ = split_first_sentence((tool.description or tool.title or "").strip()[:MAX_DESCRIPTION_CHARACTERS])
     flat = " ".join(first.split())
     if len(flat) <= MAX_SUMMARY_CHARACTERS:
         return flat

@@ -19,21 +19,29 @@ class Observations:
         self._known: dict[str, Shape] = {}
         self.shapes: Mapping[str, Shape] = {}
         self._published_at = 0.0
+        self._learned = False
         self.version = 0
 
     def note(self, tool: Tool, result: CallResult) -> None:
         if tool.output_schema is not None or len(self._known) >= MAX_TOOLS:
             return
         seen, known = observe(result), self._known.get(tool.path)
-        if seen is not None:
-            self._known[tool.path] = seen if known is None else learned(known, seen)
+        if seen is None:
+            return
+        shape = seen if known is None else learned(known, seen)
+        if shape != known:
+            self._known[tool.path] = shape
+            self._learned = True
 
-    def publish(self) -> None:
-        due = time.monotonic() - self._published_at >= PUBLISH_EVERY_SECONDS
-        if due and self._known != self.shapes:
-            self.shapes = dict(self._known)
-            self._published_at = time.monotonic()
-            self.version += 1
+    def publish(self) -> bool:
+        """Take what was learned into `shapes`, if it is time; return whether there was anything."""
+        is_due = time.monotonic() - self._published_at >= PUBLISH_EVERY_SECONDS
+        if not (is_due and self._learned):
+            return False
+        self.shapes, self._learned = dict(self._known), False
+        self._published_at = time.monotonic()
+        self.version += 1
+        return True
 
     def of(self, tool: Tool) -> Shape | None:
         return self._known.get(tool.path)

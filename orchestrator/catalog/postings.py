@@ -6,6 +6,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from itertools import islice
 from operator import itemgetter
 
 from orchestrator.catalog.thesaurus import thesaurus
@@ -15,6 +16,8 @@ from orchestrator.domain.tools import Tool
 MAX_FIELD_CHARACTERS = 4000
 MAX_SCHEMA_DEPTH = 3
 MAX_PARAMETERS = 200
+# A server that makes up words would fill the memory with their spellings. Real ones have up to a thousand.
+MAX_TERMS_OF_A_SERVER = 5000
 
 # What a term is worth to each tool that has it, by the tool's number; the worthiest first.
 Posting = dict[int, float]
@@ -62,21 +65,38 @@ def read_passages(tools: Sequence[Tool], server_descriptions: Mapping[str, str])
     servers = {tool.server for tool in tools}
     server_names = {server: terms(server) for server in servers}
     about = {server: terms(server_descriptions.get(server, "")[:MAX_FIELD_CHARACTERS]) for server in servers}
+    vocabularies = {server: _Vocabulary() for server in servers}
+    names = [vocabularies[tool.server].read(tool.name) for tool in tools]  # these matter most, so they are known first
     passages = []
-    for tool in tools:
+    for tool, name in zip(tools, names, strict=True):
         first, rest = split_first_sentence(tool.description[:MAX_FIELD_CHARACTERS])
-        parameters = list(_parameters(tool.input_schema))[:MAX_PARAMETERS]
+        parameters = list(islice(_parameters(tool.input_schema), MAX_PARAMETERS))
+        read = vocabularies[tool.server].read
         passage = Passages(
-            name=terms(tool.name),
+            name=name,
             server=server_names[tool.server],
-            first_sentence=terms(f"{tool.title or ''} {first}"),
-            description=terms(rest),
-            parameters=terms(" ".join(name for name, _ in parameters)),
-            parameter_descriptions=terms(" ".join(text for _, text in parameters)[:MAX_FIELD_CHARACTERS]),
+            first_sentence=read(f"{(tool.title or '')[:MAX_FIELD_CHARACTERS]} {first}"),
+            description=read(rest),
+            parameters=read(" ".join(name for name, _ in parameters)[:MAX_FIELD_CHARACTERS]),
+            parameter_descriptions=read(" ".join(text for _, text in parameters)[:MAX_FIELD_CHARACTERS]),
             server_description=about[tool.server],
         )
         passages.append(passage)
     return passages
+
+
+class _Vocabulary:
+    """The terms of one server, as many as there may be; those that come too late are passed over."""
+
+    def __init__(self) -> None:
+        self._known: set[str] = set()
+
+    def read(self, text: str) -> list[str]:
+        found = terms(text)
+        if len(self._known) < MAX_TERMS_OF_A_SERVER:
+            self._known.update(found)
+            return found
+        return [term for term in found if term in self._known]
 
 
 def _parameters(schema: object, depth: int = 0) -> Iterator[tuple[str, str]]:

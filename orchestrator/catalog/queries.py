@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from orchestrator.catalog.words import terms, word_set
+from orchestrator.domain.errors import InvalidRequest
 
-MAX_QUERY_CHARACTERS = 4000
+MAX_QUERIES = 10
+MAX_QUERY_CHARACTERS = 4000  # of all queries of a search together
 MAX_QUERY_TERMS = 48
 MAX_FILE_MENTIONS = 3
 WORDS_BEFORE_A_FILE = 8
@@ -32,6 +35,20 @@ PLAIN_TEXT = word_set("md txt html htm json csv tsv xml yml yaml toml ini log py
 class Query:
     terms: tuple[str, ...]
     file_terms: tuple[tuple[str, ...], ...]
+
+
+def meaningful(queries: Sequence[str]) -> list[str]:
+    """Return the queries that say something; refuse more of them, or longer ones, than a search may have."""
+    require_few(queries)
+    return [query for query in queries if query.strip()]
+
+
+def require_few(queries: Sequence[object]) -> None:
+    """Refuse a search for too much, whatever its queries are; to look at each more closely would take long."""
+    number, characters = len(queries), sum(len(query) for query in queries if isinstance(query, str))
+    if number > MAX_QUERIES or characters > MAX_QUERY_CHARACTERS:
+        most = f"at most {MAX_QUERIES} queries with {MAX_QUERY_CHARACTERS} characters in all"
+        raise InvalidRequest(f"A search must have {most}; this one has {number} with {characters}.")
 
 
 def read_query(text: str) -> Query:

@@ -10,10 +10,9 @@ from itertools import islice
 
 from orchestrator.catalog.lookups import Lookup, Lookups
 from orchestrator.catalog.postings import Postings, Weights, read_passages
-from orchestrator.catalog.queries import read_query
+from orchestrator.catalog.queries import MAX_QUERIES, read_query
 from orchestrator.domain.tools import Tool
 
-MAX_QUERIES = 32
 MIN_CANDIDATES = 60
 MAX_FAST_LIMIT = 100
 # Candidates come from the first entries of each term's posting, as many as this allows; then all that a term says

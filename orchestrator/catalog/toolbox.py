@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 from orchestrator.catalog.catalog import Catalog
 from orchestrator.catalog.disclosure import Detail, R, definition, grouped, ranked
 from orchestrator.catalog.observations import Observations
+from orchestrator.catalog.queries import meaningful
 from orchestrator.catalog.replies import FoundTools, ResultShape, ServerEntry, ToolEntry, ToolInfo, ToolListing, Usage
 from orchestrator.domain.access import Role
 from orchestrator.domain.errors import ToolDenied, ToolNotFound
@@ -15,6 +17,8 @@ from orchestrator.wrappers import BACKENDS, Contract
 
 
 class Toolbox:
+    """What may take long is done in a thread: there may be many tools, and large ones."""
+
     def __init__(self, catalog: Catalog, observations: Observations) -> None:
         self._catalog = catalog
         self._observations = observations
@@ -26,20 +30,31 @@ class Toolbox:
             if role.sees_server(status.server)
         ]
 
-    def listing(self, role: Role, detail: Detail, server: str | None = None) -> ToolListing:
+    async def listing(self, role: Role, detail: Detail, server: str | None = None) -> ToolListing:
+        return await asyncio.to_thread(self._listing, role, detail, server)
+
+    def _listing(self, role: Role, detail: Detail, server: str | None) -> ToolListing:
         tools = grouped((tool for tool in self._catalog.visible(role) if server in (None, tool.server)), detail)
         problems = {entry.server: entry.problem for entry in self.servers(role) if entry.problem}
         reply = ToolListing(tools=tools, problems=problems) if problems else ToolListing(tools=tools)
         return self._counted(role, reply)
 
-    def search(
+    async def search(
         self, role: Role, queries: Sequence[str], detail: Detail, *, server: str | None, limit: int
     ) -> FoundTools:
-        hits = self._catalog.search(role, queries, server=server, limit=limit)
-        return self._counted(role, FoundTools(tools=ranked([hit.tool for hit in hits], detail)))
+        wanted = meaningful(queries)
 
-    def info(self, role: Role, server: str, name: str) -> ToolEntry:
+        def search() -> FoundTools:
+            hits = self._catalog.search(role, wanted, server=server, limit=limit)
+            return self._counted(role, FoundTools(tools=ranked([hit.tool for hit in hits], detail)))
+
+        return await asyncio.to_thread(search)
+
+    async def info(self, role: Role, server: str, name: str) -> ToolEntry:
         tool = self.callable_tool(role, server, name)
+        return await asyncio.to_thread(self._info, role, tool)
+
+    def _info(self, role: Role, tool: Tool) -> ToolEntry:
         shape = self._observations.of(tool)
         contract = Contract.of(tool, shape)
         usages = {}
@@ -64,6 +79,4 @@ class Toolbox:
         return tool
 
     def _counted(self, role: Role, reply: R) -> R:
-        disclosure = self._catalog.disclosure
-        full = disclosure.full_tokens(lambda tool: role.may_call(tool.server, tool.name))
-        return disclosure.with_metrics(reply, full)
+        return self._catalog.disclosure.with_metrics(reply, self._catalog.full_tokens(role))

@@ -13,6 +13,9 @@ from orchestrator.wrappers.backends import BACKENDS
 from orchestrator.wrappers.contract import Contract
 from orchestrator.wrappers.shapes import Shape
 
+# Schemas are limited where they are read; what is written of one is at most a few times as large.
+_MAX_SOURCE_CHARACTERS = 256 * 1024
+
 
 @dataclass(frozen=True, slots=True)
 class Wrappers:
@@ -36,6 +39,8 @@ class _Written:
         try:
             contract = Contract.of(tool, shape)
             sources = {language: backend.tool_module(contract) for language, backend in BACKENDS.items()}
+            if max(map(len, sources.values())) > _MAX_SOURCE_CHARACTERS:
+                raise ValueError("The source is too long.")
         except Exception:  # whatever its schema does to us, it must not take the other tools away
             contract = Contract.of(replace(tool, input_schema={}, output_schema=None), None)
             sources = {language: backend.tool_module(contract) for language, backend in BACKENDS.items()}

@@ -28,12 +28,15 @@ from orchestrator.wrappers.types import (
 )
 
 _MAX_DEPTH = 16
-# Schemas combined of schemas combined of schemas grow without limit otherwise.
-_MAX_PARTS = 10_000
+# Schemas combined of schemas combined of schemas grow without limit otherwise, and so does the text that they repeat.
+_MAX_PARTS = 4000
+_CHARACTERS_OF_A_PART = 32
 _MAX_CONSTANTS = 500
 _MAX_FIELDS = 2000
 _MAX_DEFINITIONS = 500
+_MAX_STEPS = 100_000
 _MAX_EXAMPLE_CHARACTERS = 200
+_MAX_CANDIDATES = 20
 
 _OBJECT_WORDS = ("properties", "additionalProperties", "patternProperties", "required", "propertyNames")
 _ARRAY_WORDS = ("items", "prefixItems")
@@ -53,24 +56,31 @@ def read_schema(schema: Any) -> Document:
     # A definition that is itself, or one of its own options, says nothing by that and would not compile.
     for pointer, found in definitions.items():
         definitions[pointer] = or_unknown(replaced(found, Reference(pointer), Never()), "refers to itself")
+    steps = 0
     for pointer in definitions:
-        if pointer in _reached(definitions, pointer):
+        reached, taken = _reached(definitions, pointer)
+        steps += taken
+        if steps > _MAX_STEPS:
+            return Document({ROOT: Unknown(_TOO_LARGE)})
+        if pointer in reached:
             definitions[pointer] = Unknown("refers to itself")
     return Document(definitions)
 
 
-def _reached(definitions: Mapping[str, Type], start: str) -> set[str]:
-    """Return the definitions that one leads to by references and options alone."""
+def _reached(definitions: Mapping[str, Type], start: str) -> tuple[set[str], int]:
+    """Return the definitions that one leads to by references and options alone, and how many steps that took."""
     reached: set[str] = set()
     waiting = [definitions[start]]
+    steps = 0
     while waiting:
+        steps += 1
         match waiting.pop():
             case OneOf(options=options):
                 waiting += options
             case Reference(pointer=pointer) if pointer not in reached:
                 reached.add(pointer)
                 waiting.append(definitions.get(pointer, Unknown()))
-    return reached
+    return reached, steps
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
@@ -86,7 +96,7 @@ class _Reader:
         self._root = root
         self._expanding: list[str] = []
         self._referenced: list[str] = []
-        self._read_count = 0
+        self._parts = 0
 
     def read_definitions(self) -> dict[str, Type]:
         definitions = {ROOT: or_unknown(self._expanded(self._root, 0), _NO_VALUE)}
@@ -107,12 +117,16 @@ class _Reader:
             return Never()
         if not isinstance(schema, Mapping):
             return Unknown("the schema is not valid")
-        self._read_count += 1
-        if depth > _MAX_DEPTH or self._read_count > _MAX_PARTS:
+        if not self._affords() or depth > _MAX_DEPTH:
             return Unknown(_TOO_LARGE)
         found = self._read_structure(schema, depth)
         nullable = schema.get("nullable") is True and not isinstance(found, Unknown)
         return one_of((found, Primitive.NULL)) if nullable else found
+
+    def _affords(self, parts: int = 1, *texts: str) -> bool:
+        """Count what the type will have, wherever it is from; tell whether that is still within the limit."""
+        self._parts += parts + sum(map(len, texts)) // _CHARACTERS_OF_A_PART
+        return self._parts <= _MAX_PARTS
 
     def _read_structure(self, schema: Mapping[str, Any], depth: int) -> Type:
         if "$ref" in schema:
@@ -122,17 +136,22 @@ class _Reader:
             self._referenced.append(pointer[1:])
             return Reference(pointer[1:])
         if "const" in schema:
-            return constant(schema["const"])
+            return self._constants([schema["const"]])
         if "enum" in schema:
             values = _listed(schema["enum"])
             if not values or len(values) > _MAX_CONSTANTS:
                 return self._typed(schema, depth)
-            return one_of(constant(value) for value in values)
+            return self._constants(values)
         if any(word in schema for word in _COMBINING_WORDS):
             return self._combination(schema, depth)
         if schema.get("not") in ({}, True):
             return Never()
         return self._typed(schema, depth)
+
+    def _constants(self, values: list[Any]) -> Type:
+        if not self._affords(len(values), *(value for value in values if isinstance(value, str))):
+            return Unknown(_TOO_LARGE)
+        return one_of(map(constant, values))
 
     def _find(self, pointer: str) -> Any:
         found = self._root
@@ -150,13 +169,39 @@ class _Reader:
         base = {word: value for word, value in schema.items() if word not in _COMBINING_WORDS}
         found = self._read(base, depth + 1) if _has_structure(base) else Unknown()
         for part in _listed(schema.get("allOf")):
-            found = _both(found, self._expanded(part, depth + 1))
+            found = self._both(found, self._expanded(part, depth + 1))
         for word in ("anyOf", "oneOf"):
             options = [option for option in _listed(schema.get(word)) if _has_structure(option)]
             if options:
                 read = self._read if isinstance(found, Unknown) else self._expanded
-                found = one_of(_both(found, read(option, depth + 1)) for option in options)
+                found = one_of(self._both(found, read(option, depth + 1)) for option in options)
         return found
+
+    def _both(self, first: Type, second: Type) -> Type:
+        """Return the type of a value that fits both."""
+        match first, second:
+            case (Unknown(note=""), other) | (other, Unknown(note="")):
+                return other
+            case (one, other) if one == other:
+                return one
+            case (Never(), _) | (_, Never()):
+                return Never()
+            case Record(), Record() if not self._affords(len(first.fields) + len(second.fields)):
+                return Unknown(_TOO_LARGE)
+            case Record(), Record():
+                fields = {field.name: field for field in first.fields}
+                for new in second.fields:
+                    old = fields.get(new.name, new)
+                    found = or_unknown(self._both(old.type, new.type), "the schema contradicts itself")
+                    doc, examples = new.doc or old.doc, new.examples or old.examples
+                    fields[new.name] = Field(new.name, found, old.required or new.required, doc, examples)
+                return Record(tuple(fields.values()), first.rest if second.rest is None else second.rest)
+            case (Primitive.NUMBER, Primitive.INTEGER) | (Primitive.INTEGER, Primitive.NUMBER):
+                return Primitive.INTEGER
+            case OneOf(options=options), other:
+                return one_of(self._both(option, other) for option in options)
+            case _:
+                return Unknown("several schemas that cannot be combined")
 
     def _expanded(self, schema: Any, depth: int) -> Type:
         """Read a schema with the definition in place of a reference to it: only that can be combined."""
@@ -187,7 +232,8 @@ class _Reader:
     def _record(self, schema: Mapping[str, Any], depth: int) -> Type:
         properties = _mapping(schema.get("properties"))
         required = dict.fromkeys(name for name in _listed(schema.get("required")) if isinstance(name, str))
-        if len(properties) + len(required) > _MAX_FIELDS:
+        count = len(properties) + len(required)
+        if count > _MAX_FIELDS or not self._affords(count, *required):
             return Unknown(_TOO_LARGE)
         fields = [self._field(name, part, name in required, depth) for name, part in properties.items()]
         fields += [Field(name, Unknown(), required=True) for name in required if name not in properties]
@@ -202,8 +248,11 @@ class _Reader:
         text = description.strip() if isinstance(description, str) else ""
         notes = [f"{word}: {shown}" for word in _NOTED_WORDS if word in words and (shown := _shown(words[word]))]
         doc = "\n".join(part for part in (text, ", ".join(notes)) if part)
+        if not self._affords(0, name, doc):
+            return Field(name, Unknown(_TOO_LARGE), required)
         candidates = [*_listed(words.get("examples")), *([words["default"]] if "default" in words else [])]
-        return Field(name, found, required, doc, tuple(candidate for candidate in candidates if _shown(candidate)))
+        example = next(([candidate] for candidate in candidates[:_MAX_CANDIDATES] if _shown(candidate)), [])
+        return Field(name, found, required, doc, tuple(example))
 
     def _list(self, schema: Mapping[str, Any], depth: int) -> Type:
         # Before 2020, `items` was a list where it is `prefixItems` now, and `additionalItems` was the rest.
@@ -229,31 +278,6 @@ def _quoted(name: Any) -> str:
 def _has_structure(schema: Any) -> bool:
     """Tell whether a part says what a value is; {"required": ["a"]} only restricts what stands beside it."""
     return not isinstance(schema, Mapping) or any(word in schema for word in (*_STRUCTURE_WORDS, "not"))
-
-
-def _both(first: Type, second: Type) -> Type:
-    """Return the type of a value that fits both."""
-    match first, second:
-        case (Unknown(note=""), other) | (other, Unknown(note="")):
-            return other
-        case (one, other) if one == other:
-            return one
-        case (Never(), _) | (_, Never()):
-            return Never()
-        case Record(), Record():
-            fields = {field.name: field for field in first.fields}
-            for new in second.fields:
-                old = fields.get(new.name, new)
-                found = or_unknown(_both(old.type, new.type), "the schema contradicts itself")
-                required = old.required or new.required
-                fields[new.name] = Field(new.name, found, required, new.doc or old.doc, new.examples or old.examples)
-            return Record(tuple(fields.values()), first.rest if second.rest is None else second.rest)
-        case (Primitive.NUMBER, Primitive.INTEGER) | (Primitive.INTEGER, Primitive.NUMBER):
-            return Primitive.INTEGER
-        case OneOf(options=options), other:
-            return one_of(_both(option, other) for option in options)
-        case _:
-            return Unknown("several schemas that cannot be combined")
 
 
 def _shown(value: Any) -> str | None:

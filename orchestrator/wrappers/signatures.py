@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 from orchestrator.wrappers.contract import Contract
@@ -24,7 +26,9 @@ from orchestrator.wrappers.types import (
 
 _MAX_CHARACTERS = 400
 _MAX_OPTIONS = 12
+_MAX_PIECES = 10_000
 _MAX_EXAMPLE_DEPTH = 4
+_MAX_EXAMPLE_VALUES = 1000
 
 _EXAMPLES: Mapping[Primitive, Any] = {
     Primitive.STRING: "...",
@@ -35,12 +39,30 @@ _EXAMPLES: Mapping[Primitive, Any] = {
 }
 
 
-def short_enough(write: Callable[[int], str]) -> str:
+class TooLong(Exception):
+    """Definitions that refer to each other would be written again and again."""
+
+
+class Pieces:
+    """Counts what one text is made of; there is an end to it."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def add(self) -> None:
+        self._count += 1
+        if self._count > _MAX_PIECES:
+            raise TooLong
+
+
+def short_enough(write: Callable[[int, Pieces], str]) -> str:
     """Return what `write` makes of the greatest depth that gives a short text."""
+    text = ""
     for depth in (3, 2, 1):
-        text = write(depth)
-        if len(text) <= _MAX_CHARACTERS:
-            return text
+        with suppress(TooLong):
+            text = write(depth, Pieces())
+            if len(text) <= _MAX_CHARACTERS:
+                return text
     return f"{text[: 3 * _MAX_CHARACTERS]}…" if len(text) > 3 * _MAX_CHARACTERS else text
 
 
@@ -57,8 +79,9 @@ class Notation:
     key: Callable[[str], str]
     list_of: Callable[[str], str]
 
-    def of(self, type_: Type, document: Document, depth: int) -> str:
+    def of(self, type_: Type, document: Document, depth: int, pieces: Pieces) -> str:
         """Spell a type; how much of it is shown depends on the depth that is left."""
+        pieces.add()
         match type_:
             case Primitive():
                 return self.primitives[type_]
@@ -67,34 +90,35 @@ class Notation:
             case Constant():
                 return self.literal(type_.value)
             case ListOf(item=item):
-                return self.list_of(self.of(item, document, depth))
+                return self.list_of(self.of(item, document, depth, pieces))
             case TupleOf(items=items):
-                return f"[{', '.join(self.of(item, document, depth) for item in items)}]"
+                return f"[{', '.join(self.of(item, document, depth, pieces) for item in items)}]"
             case Record(fields=fields) if fields and depth > 0:
-                members = [
-                    f"{self.key(field.name)}{'' if field.required else '?'}: {self.of(field.type, document, depth - 1)}"
-                    for field in fields
-                ]
+                members = []
+                for field in fields:
+                    spelled = self.of(field.type, document, depth - 1, pieces)
+                    members.append(f"{self.key(field.name)}{'' if field.required else '?'}: {spelled}")
                 return self.record.format(self.separator.join(members))
             case Record():
                 return self.any_record
             case OneOf(options=options):
-                spelled = list(dict.fromkeys(self.of(option, document, depth) for option in options))
-                return " | ".join(spelled if len(spelled) <= _MAX_OPTIONS else [*spelled[:_MAX_OPTIONS], "…"])
+                each = list(dict.fromkeys(self.of(option, document, depth, pieces) for option in options))
+                return " | ".join(each if len(each) <= _MAX_OPTIONS else [*each[:_MAX_OPTIONS], "…"])
             case Reference(pointer=pointer):
-                return self.of(document.definitions[pointer], document, depth - 1) if depth > 0 else self.unknown
+                found = document.definitions[pointer]
+                return self.of(found, document, depth - 1, pieces) if depth > 0 else self.unknown
             case Unknown() | Never():
                 return self.unknown
 
 
 def example_arguments(contract: Contract) -> dict[str, Any]:
     """Return a value for each argument that is required: one that the schema gives, or a placeholder."""
-    found = _example(contract.input.root, contract.input, 0)
+    found = _example(contract.input.root, contract.input, 0, count())
     return found if isinstance(found, dict) else {}
 
 
-def _example(type_: Type, document: Document, depth: int) -> Any:
-    if depth > _MAX_EXAMPLE_DEPTH:
+def _example(type_: Type, document: Document, depth: int, number: Iterator[int]) -> Any:
+    if next(number) > _MAX_EXAMPLE_VALUES or depth > _MAX_EXAMPLE_DEPTH:
         return None
     match type_:
         case Primitive():
@@ -102,18 +126,18 @@ def _example(type_: Type, document: Document, depth: int) -> Any:
         case Constant(value=value):
             return value
         case ListOf(item=item):
-            return [_example(item, document, depth + 1)]
+            return [_example(item, document, depth + 1, number)]
         case TupleOf(items=items):
-            return [_example(item, document, depth + 1) for item in items]
+            return [_example(item, document, depth + 1, number) for item in items]
         case Record(fields=fields):
             return {
-                field.name: field.examples[0] if field.examples else _example(field.type, document, depth + 1)
+                field.name: field.examples[0] if field.examples else _example(field.type, document, depth + 1, number)
                 for field in fields
                 if field.required
             }
         case OneOf(options=options):
-            return _example(options[0], document, depth)
+            return _example(options[0], document, depth, number)
         case Reference(pointer=pointer):
-            return _example(document.definitions[pointer], document, depth + 1)
+            return _example(document.definitions[pointer], document, depth + 1, number)
         case Unknown() | Never() | Content():
             return "..."

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from threading import Lock
 from typing import Protocol
 
 from orchestrator.domain.access import Role
@@ -22,25 +23,24 @@ class ObservedShapes(Protocol):
     version: int
     shapes: Mapping[str, Shape]
 
-    def publish(self) -> None: ...
-
 
 class WrapperFiles:
-    def __init__(self, catalog: VisibleTools, observations: ObservedShapes) -> None:
-        self._catalog = catalog
+    def __init__(self, latest: Callable[[], VisibleTools], observations: ObservedShapes) -> None:
+        self._latest = latest
         self._observations = observations
         self._generator = WrapperGenerator()
         self._written: dict[Role, Wrappers] = {}
         self._written_for: object = None
+        self._writing = Lock()  # the generator remembers what it wrote, and threads may want files at the same time
 
     @property
     def version(self) -> object:
-        self._observations.publish()
-        return self._catalog.version, self._observations.version
+        return self._latest().version, self._observations.version
 
     def files(self, role: Role, language: Language) -> Mapping[str, str]:
-        if self._written_for != (current := self.version):
-            self._written, self._written_for = {}, current
-        if role not in self._written:
-            self._written[role] = self._generator.generate(self._catalog.visible(role), self._observations.shapes)
-        return self._written[role].files_in(language)
+        with self._writing:
+            if self._written_for != (current := self.version):
+                self._written, self._written_for = {}, current
+            if role not in self._written:
+                self._written[role] = self._generator.generate(self._latest().visible(role), self._observations.shapes)
+            return self._written[role].files_in(language)

@@ -12,7 +12,7 @@ from orchestrator.wrappers.contract import Contract
 from orchestrator.wrappers.python.text import docstring, is_keyword_argument, literal
 from orchestrator.wrappers.python.types import BRIEF, TYPING_NAMES, Declarations, is_attribute_name
 from orchestrator.wrappers.rules import input_rule
-from orchestrator.wrappers.signatures import example_arguments, short_enough
+from orchestrator.wrappers.signatures import Pieces, example_arguments, short_enough
 from orchestrator.wrappers.types import Content, Never, Record, Type
 
 # Two lines, because a comment in the first two could otherwise choose the encoding of the file.
@@ -111,14 +111,14 @@ listServers, listTools, searchTools, toolInfo = list_servers, list_tools, search
         fields = sorted(root.fields, key=lambda field: not field.required) if isinstance(root, Record) else ()
         takes_nothing = isinstance(root, Record) and isinstance(root.rest, Never)
 
-        def write(depth: int) -> str:
+        def write(depth: int, pieces: Pieces) -> str:
             parameters = ["*"]
             for field in fields:
                 name = field.name if is_keyword_argument(field.name) else literal(field.name)
-                spelled = BRIEF.of(field.type, contract.input, depth - 1)
+                spelled = BRIEF.of(field.type, contract.input, depth - 1, pieces)
                 parameters.append(f"{name}: {spelled}{'' if field.required else ' = ...'}")
             takes = ", ".join(parameters) if fields else "" if takes_nothing else "**arguments"
-            returns = BRIEF.of(contract.output.root, contract.output, depth)
+            returns = BRIEF.of(contract.output.root, contract.output, depth, pieces)
             return f"{contract.name}({takes}) -> {returns}"
 
         return short_enough(write)

@@ -9,7 +9,7 @@ from orchestrator.domain.names import Names
 from orchestrator.wrappers.backend import ToolModule, directory
 from orchestrator.wrappers.contract import Contract, TypeNames
 from orchestrator.wrappers.rules import input_rule
-from orchestrator.wrappers.signatures import example_arguments, short_enough
+from orchestrator.wrappers.signatures import Pieces, example_arguments, short_enough
 from orchestrator.wrappers.types import Content
 from orchestrator.wrappers.typescript.text import comment, literal
 from orchestrator.wrappers.typescript.types import BRIEF, declarations
@@ -89,9 +89,9 @@ export async function toolInfo(server: string, tool: string): Promise<ToolSummar
         return f"import {{ {contract.name} }} from '/workspace/servers/{contract.server}/{contract.name}.js';"
 
     def signature(self, contract: Contract) -> str:
-        def write(depth: int) -> str:
-            takes = BRIEF.of(contract.input.root, contract.input, depth)
-            returns = BRIEF.of(contract.output.root, contract.output, depth)
+        def write(depth: int, pieces: Pieces) -> str:
+            takes = BRIEF.of(contract.input.root, contract.input, depth, pieces)
+            returns = BRIEF.of(contract.output.root, contract.output, depth, pieces)
             mark = "?" if contract.needs_nothing else ""
             return f"{contract.name}(args{mark}: {takes}): Promise<{returns}>"
 

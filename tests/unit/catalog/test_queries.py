@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from orchestrator.catalog.queries import MAX_QUERY_TERMS, read_query
+from orchestrator.catalog.queries import MAX_QUERY_TERMS, meaningful, read_query
+from orchestrator.domain.errors import InvalidRequest
 
 
 @pytest.mark.parametrize(
@@ -31,3 +32,19 @@ def test_directories_of_every_system_say_nothing_but_others_do():
 
 def test_a_query_has_a_bounded_number_of_terms():
     assert len(read_query(" ".join(f"word{number}" for number in range(10_000))).terms) == MAX_QUERY_TERMS
+
+
+@pytest.mark.parametrize("queries", [[], ["x" * 4000], ["x" * 400] * 10, [" ", "a"]])
+def test_as_many_and_as_long_queries_as_a_search_may_have_are_taken(queries):
+    assert meaningful(queries) == [query for query in queries if query.strip()]
+
+
+@pytest.mark.parametrize(
+    ("queries", "has"), [(["x"] * 11, "11 with 11"), (["x" * 4001], "1 with 4001"), ([" "] * 32, "32 with 32")]
+)
+def test_more_or_longer_queries_are_refused_with_what_there_may_be(queries, has):
+    with pytest.raises(InvalidRequest) as caught:
+        meaningful(queries)
+    assert caught.value.message == (
+        f"A search must have at most 10 queries with 4000 characters in all; this one has {has}."
+    )

@@ -60,17 +60,18 @@ def without_metrics(reply: Reply) -> str:
     return text[: text.index(',"metrics":')]
 
 
-def test_a_listing_is_sent_by_server_and_names_problems_only_if_there_are_any() -> None:
-    assert without_metrics(toolbox(ADD, STOP).listing(EVERYTHING, Detail.NAME)) == '{"tools":{"math":"add stop"}'
-    with_problem = toolbox(ADD, problem="It is down.").listing(EVERYTHING, Detail.DESCRIPTION)
+async def test_a_listing_is_sent_by_server_and_names_problems_only_if_there_are_any() -> None:
+    assert without_metrics(await toolbox(ADD, STOP).listing(EVERYTHING, Detail.NAME)) == '{"tools":{"math":"add stop"}'
+    with_problem = await toolbox(ADD, problem="It is down.").listing(EVERYTHING, Detail.DESCRIPTION)
     assert without_metrics(with_problem) == (
         '{"tools":{"math":{"add":"Adds numbers."}},"problems":{"disk":"It is down."}'
     )
 
 
-def test_found_tools_are_sent_with_as_much_as_was_asked_for() -> None:
+async def test_found_tools_are_sent_with_as_much_as_was_asked_for() -> None:
     found = [
-        without_metrics(toolbox(STOP).search(EVERYTHING, ["stop"], detail, server=None, limit=5)) for detail in Detail
+        without_metrics(await toolbox(STOP).search(EVERYTHING, ["stop"], detail, server=None, limit=5))
+        for detail in Detail
     ]
     assert found == [
         '{"tools":[{"server":"math","name":"stop"}]',
@@ -79,8 +80,8 @@ def test_found_tools_are_sent_with_as_much_as_was_asked_for() -> None:
     ]
 
 
-def test_one_tool_is_sent_with_its_schemas_then_each_language_then_where_its_result_is_known_from() -> None:
-    sent = json.loads(compact(toolbox(ADD).info(EVERYTHING, "math", "add")))
+async def test_one_tool_is_sent_with_its_schemas_then_each_language_then_where_its_result_is_known_from() -> None:
+    sent = json.loads(compact(await toolbox(ADD).info(EVERYTHING, "math", "add")))
     assert list(sent) == [
         "server",
         "name",
@@ -101,19 +102,19 @@ def test_one_tool_is_sent_with_its_schemas_then_each_language_then_where_its_res
     }
 
 
-def test_metrics_come_last_and_count_themselves() -> None:
-    reply = toolbox(STOP).listing(EVERYTHING, Detail.NAME)
+async def test_metrics_come_last_and_count_themselves() -> None:
+    reply = await toolbox(STOP).listing(EVERYTHING, Detail.NAME)
     text = compact(reply)
     assert list(json.loads(text)["metrics"]) == ["tokens", "fullTokens", "savedPercent"]
     assert reply.metrics.tokens == pytest.approx(len(text), abs=3)
 
 
-def test_what_an_author_wrote_is_sent_however_odd_or_deep() -> None:
+async def test_what_an_author_wrote_is_sent_however_odd_or_deep() -> None:
     schema: dict[str, object] = {}
     for _ in range(300):
         schema = {"properties": {"x": schema}}
     odd = Tool("s", "t", "half \ud83d", MappingProxyType(schema))
-    reply = toolbox(odd).listing(EVERYTHING, Detail.FULL)
+    reply = await toolbox(odd).listing(EVERYTHING, Detail.FULL)
     assert json.loads(compact(reply))["tools"]["s"] == [{"name": "t", "description": "half ?", "inputSchema": schema}]
     assert json.loads(json.dumps(reply, default=plain))["tools"]["s"][0]["description"] == "half \ud83d"
 
