@@ -1,6 +1,7 @@
 """The durable record of executions, in SQLite with a write-ahead log, on one thread of its own.
 
-Tool calls alone are written without it, by a connection that never waits.
+Tool calls alone are written without it, by a connection that never waits. Before each use the files are looked at:
+SQLite would go on writing to files that were deleted or replaced, where nobody reads it again.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -29,15 +30,15 @@ from orchestrator.domain.execution import (
     Page,
     State,
     Stream,
+    Unfinished,
 )
 from orchestrator.domain.ledger import CallRecord, ToolCall
-from orchestrator.journals.schema import bring_up_to_date, set_aside_if_foreign
+from orchestrator.journals.connection import Connection, JournalLost
 
 log = structlog.get_logger()
 
 R = TypeVar("R")
 
-BUSY_TIMEOUT_SECONDS = 5
 PRUNE_EVERY = 256
 # Quotas of their own: neither refusals nor single calls may push programs out.
 MAX_REFUSALS = 1000
@@ -56,6 +57,17 @@ CALL_FIELDS = tuple(field.name for field in fields(ToolCall))
 INSERT = f"""
 INSERT INTO executions ({", ".join(COLUMNS)}, document, idempotency_key)
 VALUES ({", ".join("?" * len(COLUMNS))}, ?, ?)
+"""  # nosec B608
+# A key names the newest execution that it was used for.
+FREE_KEY = "UPDATE executions SET idempotency_key = NULL WHERE caller = ? AND idempotency_key = ?"
+# An execution that began in another file: here it may be missing, or look as if an earlier daemon had left it.
+RESUME = f"""
+INSERT INTO executions ({", ".join(COLUMNS)}, document, idempotency_key)
+SELECT {", ".join(f":{name}" for name in COLUMNS)}, :document, CASE WHEN EXISTS (
+    SELECT 1 FROM executions WHERE caller = :caller AND idempotency_key = :key
+) THEN NULL ELSE :key END WHERE TRUE
+ON CONFLICT (id) DO UPDATE SET state = excluded.state, outcome = NULL, finished_at = NULL, document = excluded.document
+WHERE state = 'interrupted'
 """  # nosec B608
 FINISH = "UPDATE executions SET state = ?, finished_at = ?, outcome = ?, document = ? WHERE id = ?"
 
@@ -107,14 +119,23 @@ class SqliteJournal:
         self._path = path
         self._max_executions = max_executions
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="journal")
-        self._database: sqlite3.Connection | None = None
-        self._impatient: sqlite3.Connection | None = None
+        self._connection: Connection | None = None
+        self._lost: JournalLost | None = None
         self._added_since_prune = 0
+        self.renewals = 0
 
     async def open(self, record: ExecutionRecord, idempotency_key: str | None = None) -> None:
         columns = (getattr(record, name) for name in COLUMNS)
         values = (*columns, _document(record), idempotency_key)
-        await self._run(lambda database: database.execute(INSERT, values))
+
+        def write(database: sqlite3.Connection) -> None:
+            with database:
+                database.execute("BEGIN IMMEDIATE")
+                if idempotency_key is not None:
+                    database.execute(FREE_KEY, (record.caller, idempotency_key))
+                database.execute(INSERT, values)
+
+        await self._run(write)
         await self._prune_now_and_then()
 
     async def mark_running(self, execution_id: str) -> None:
@@ -123,16 +144,17 @@ class SqliteJournal:
 
     async def record_calls(self, calls: Sequence[CallRecord]) -> None:
         """Write calls here and now if nobody else writes: a program waits, and the way to the thread takes longer."""
-        if self._impatient is not None:
+        if self._connection is not None:
             try:
-                _record_calls(self._impatient, calls)
-            except sqlite3.Error:  # busy, or broken: the thread waits, or tells
+                self._connection.require_in_place()
+                _record_calls(self._connection.impatient, calls)
+            except (sqlite3.Error, OSError):  # busy, broken or gone: the thread waits, or tells
                 pass
             else:
                 return
         await self._run(lambda database: _record_calls(database, calls))
 
-    async def finish(self, result: ExecutionResult) -> None:
+    async def finish(self, result: ExecutionResult, idempotency_key: str | None = None) -> None:
         record = result.record
         calls = [CallRecord(record.id, number, call) for number, call in enumerate(record.tool_calls)]
         outputs = ((Stream.STDOUT, result.stdout), (Stream.STDERR, result.stderr))
@@ -141,6 +163,8 @@ class SqliteJournal:
         def write(database: sqlite3.Connection) -> None:
             with database:
                 database.execute("BEGIN IMMEDIATE")
+                if database.execute("SELECT 1 FROM executions WHERE id = ?", (record.id,)).fetchone() is None:
+                    database.execute(RESUME, _row(replace(record, state=State.RUNNING), idempotency_key))
                 database.executemany(RECORD_CALL, map(_call_row, calls))
                 database.execute(FINISH, ended)
                 database.executemany(
@@ -154,6 +178,25 @@ class SqliteJournal:
         """Tell what this instance had under way as interrupted; what another one runs is its own business."""
         values = (State.INTERRUPTED, Outcome.SANDBOX_ERROR, time.time(), instance)
         return await self._run(lambda database: database.execute(INTERRUPT, values).rowcount)
+
+    async def take_over(self, instance: str, unfinished: Sequence[Unfinished]) -> None:
+        """Tell what this instance has under way now, and the rest of what it had as interrupted."""
+        interrupted = (State.INTERRUPTED, Outcome.SANDBOX_ERROR, time.time(), instance)
+        rows = [_row(each.record, each.idempotency_key) for each in unfinished]
+        calls = [
+            CallRecord(each.record.id, number, call)
+            for each in unfinished
+            for number, call in enumerate(each.record.tool_calls)
+        ]
+
+        def write(database: sqlite3.Connection) -> None:
+            with database:
+                database.execute("BEGIN IMMEDIATE")
+                database.execute(INTERRUPT, interrupted)
+                database.executemany(RESUME, rows)
+                database.executemany(RECORD_CALL, map(_call_row, calls))
+
+        await self._run(write)
 
     async def find(self, execution_id: str) -> ExecutionRecord | None:
         rows = await self._read(f"{RECORDS} WHERE id = :id", {"id": execution_id})
@@ -183,7 +226,11 @@ class SqliteJournal:
         return Page(rows[0]["piece"] or b"", rows[0]["total"]) if rows else None
 
     async def check(self) -> None:
-        """Take and give up a write lock, so that a read-only or full disk shows before an execution needs it."""
+        """Take and give up a write lock, so that a read-only or full disk shows before an execution needs it.
+
+        A journal that was lost is said once and replaced the next time: nothing else replaces it, so that until then
+        nothing begins.
+        """
 
         def try_to_write(database: sqlite3.Connection) -> None:
             with database:
@@ -192,17 +239,10 @@ class SqliteJournal:
                 database.execute("DELETE FROM writable")
                 database.execute("INSERT INTO writable VALUES (?)", (time.time(),))
 
-        await self._run(try_to_write)
+        await self._run(try_to_write, may_replace=True)
 
     async def close(self) -> None:
-        def disconnect(database: sqlite3.Connection) -> None:
-            if self._impatient is not None:
-                self._impatient.close()
-            database.close()
-            self._database = self._impatient = None
-
-        if self._database is not None:
-            await self._run(disconnect)
+        await self._let_go()
         self._thread.shutdown(wait=False)
 
     async def _prune_now_and_then(self) -> None:
@@ -223,48 +263,52 @@ class SqliteJournal:
     async def _read(self, query: str, values: dict[str, Any]) -> list[sqlite3.Row]:
         return await self._run(lambda database: database.execute(query, values).fetchall())
 
-    async def _run(self, use: Callable[[sqlite3.Connection], R]) -> R:
+    async def _run(self, use: Callable[[sqlite3.Connection], R], *, may_replace: bool = False) -> R:
         def on_the_thread() -> R:
-            if self._database is None:
-                self._database, self._impatient = _connect(self._path), _connect_impatiently(self._path)
-            return use(self._database)
+            if self._connection is None:
+                if self._lost is not None and not may_replace:
+                    raise JournalLost(self._lost.connection, str(self._lost))
+                self._connection = Connection.to(self._path)
+            self._connection.require_in_place()
+            return use(self._connection.database)
 
+        lost = self._lost
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._thread, on_the_thread)
+            result = await asyncio.get_running_loop().run_in_executor(self._thread, on_the_thread)
+        except JournalLost as error:
+            await self._note_loss(error)
+            raise JournalUnavailable(f"The journal cannot be used: {error}.", retry_after_seconds=10) from error
         except (sqlite3.Error, OSError) as error:
             raise JournalUnavailable(f"The journal cannot be used: {error}.", retry_after_seconds=10) from error
+        if lost is not None and self._lost is lost:
+            self._lost = None
+            self.renewals += 1
+            log.warning("journal.replaced", file=str(self._path))
+        return result
 
+    async def _note_loss(self, error: JournalLost) -> None:
+        if self._connection is error.connection:
+            log.error("journal.lost", file=str(self._path), reason=str(error))
+            self._lost = error
+            await self._let_go()
 
-def _connect(path: Path) -> sqlite3.Connection:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    set_aside_if_foreign(path, BUSY_TIMEOUT_SECONDS)
-    # Autocommit: each statement is its own transaction, unless one is begun by hand; then `with` commits or undoes it.
-    database = sqlite3.connect(path, timeout=BUSY_TIMEOUT_SECONDS, isolation_level=None, check_same_thread=False)
-    try:
-        database.row_factory = sqlite3.Row
-        database.execute("PRAGMA journal_mode = WAL")
-        database.execute("PRAGMA synchronous = NORMAL")
-        bring_up_to_date(database)
-        database.execute("PRAGMA foreign_keys = ON")
-    except BaseException:
-        database.close()
-        raise
-    return database
-
-
-def _connect_impatiently(path: Path) -> sqlite3.Connection:
-    """For the event loop: gives up at once when another writes, and leaves what waits for the disk to the thread."""
-    database = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
-    database.execute("PRAGMA synchronous = NORMAL")
-    database.execute("PRAGMA foreign_keys = ON")
-    database.execute("PRAGMA wal_autocheckpoint = 0")
-    return database
+    async def _let_go(self) -> None:
+        # Here, where the impatient one is used, and not on the thread: nobody uses it while it is closed.
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.impatient.close()
+            await asyncio.get_running_loop().run_in_executor(self._thread, connection.close)
 
 
 def _record_calls(database: sqlite3.Connection, calls: Sequence[CallRecord]) -> None:
     with database:
         database.execute("BEGIN IMMEDIATE")
         database.executemany(RECORD_CALL, map(_call_row, calls))
+
+
+def _row(record: ExecutionRecord, idempotency_key: str | None) -> dict[str, Any]:
+    columns = {name: getattr(record, name) for name in COLUMNS}
+    return {**columns, "document": _document(record), "key": idempotency_key}
 
 
 def _call_row(record: CallRecord) -> tuple[Any, ...]:

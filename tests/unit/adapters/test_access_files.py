@@ -1,10 +1,13 @@
 import json
+import os
 
 import pytest
+from structlog.testing import capture_logs
 
 from orchestrator.adapters import access_files
 from orchestrator.adapters.access_files import AccessFiles, RolesFileInvalid, read_book
 from orchestrator.commands import keys
+from orchestrator.domain.access import hash_key
 from orchestrator.domain.errors import Unauthenticated
 from orchestrator.faces.auth import Authenticator, presented_key
 
@@ -94,17 +97,22 @@ def test_an_invalid_role_file_keeps_the_old_roles(place):
     assert files.book.identify(key).role.name == "admin"
 
 
-def test_what_could_not_be_read_once_is_read_again(place, monkeypatch):
-    """Otherwise a key that was rotated in an unlucky moment would stay valid."""
+def test_roles_that_could_not_be_read_once_are_read_again_and_a_rotated_key_is_refused_meanwhile(place, monkeypatch):
     files, old = access(place), key_of(place, "admin")
-    keys.rotate(keys.key_files(place / "roles.json", place / "secrets"), "admin")
+    write_roles(place, admin={"servers": []})
+    keys.rotate(key_files(place), "admin")
     with monkeypatch.context() as broken:
         broken.setattr(access_files, "read_roles", _too_many_files)
         files.refresh()
-    assert files.book.identify(old) is not None
-    files.refresh()
     assert files.book.identify(old) is None
-    assert files.book.identify(key_of(place, "admin")).role.name == "admin"
+    assert files.book.identify(key_of(place, "admin")).role.servers == {"*"}
+    files.refresh()
+    assert files.book.identify(key_of(place, "admin")).role.servers == frozenset()
+
+
+def write_roles(place, **changes):
+    roles = {name: {**entry, **changes.get(name, {})} for name, entry in ROLES["roles"].items()}
+    (place / "roles.json").write_text(json.dumps({"roles": roles}, indent=2))
 
 
 def _too_many_files(_):
@@ -116,6 +124,158 @@ def test_a_role_file_that_is_no_text_keeps_the_old_roles(place):
     (place / "roles.json").write_bytes(b"\xff\xfe{}")
     files.refresh()
     assert files.book.identify(key).role.name == "admin"
+
+
+# --- a key that was taken away ---
+
+
+def hash_of(place, role):
+    return place / "secrets" / "hashes" / f"{role}-key.sha256"
+
+
+def nobody_can_read(hash_file):
+    hash_file.unlink()
+    hash_file.symlink_to(hash_file)  # root reads whatever has a mode, but not this
+
+
+def holds_nonsense(hash_file):
+    hash_file.write_text("not a hash")
+
+
+def is_no_text(hash_file):
+    hash_file.write_bytes(b"\xff" * 64)
+
+
+def is_a_pipe(hash_file):
+    hash_file.unlink()
+    os.mkfifo(hash_file)
+
+
+def is_a_directory(hash_file):
+    hash_file.unlink()
+    hash_file.mkdir()
+
+
+def is_a_gigabyte(hash_file):
+    with hash_file.open("r+b") as file:
+        file.truncate(1 << 30)
+
+
+def leads_to_something_endless(hash_file):
+    hash_file.unlink()
+    hash_file.symlink_to("/dev/zero")
+
+
+SPOILT = [
+    nobody_can_read,
+    holds_nonsense,
+    is_no_text,
+    is_a_pipe,
+    is_a_directory,
+    is_a_gigabyte,
+    leads_to_something_endless,
+]
+
+
+@pytest.mark.parametrize(
+    "text", ["{", "[" * 100_000, '{"roles": {}}', None], ids=["no JSON", "deep", "no role", "gone"]
+)
+def test_a_key_whose_hash_is_gone_is_refused_whatever_is_the_matter_with_the_roles(place, text):
+    files, admin, developer = access(place), key_of(place, "admin"), key_of(place, "developer")
+    hash_of(place, "developer").unlink()
+    (place / "roles.json").unlink()
+    if text is not None:
+        (place / "roles.json").write_text(text)
+    files.refresh()
+    assert files.book.identify(developer) is None
+    assert files.book.identify(admin).role.name == "admin"  # the control: the old roles are kept
+    assert {name for name, _ in files.book.live_keys} == {"admin-key"}
+
+
+def test_a_new_key_is_taken_up_while_the_role_file_has_a_mistake(place):
+    files, old, new = access(place), key_of(place, "developer"), "a new key"
+    (place / "roles.json").write_text("{")
+    hash_of(place, "developer").write_text(hash_key(new))
+    files.refresh()
+    assert (files.book.identify(old), files.book.identify(new).role.name) == (None, "developer")
+
+
+@pytest.mark.parametrize("spoil", SPOILT)
+def test_a_hash_that_cannot_be_read_refuses_its_own_key_and_keeps_no_other_alive(place, spoil):
+    write_roles(place, admin={"keys": ["admin-key", "third-key"]})
+    hash_of(place, "third").write_text(hash_key("the third"))
+    files, admin, developer = access(place), key_of(place, "admin"), key_of(place, "developer")
+    assert all(files.book.identify(key) for key in (admin, developer, "the third"))
+    spoil(hash_of(place, "developer"))
+    hash_of(place, "third").unlink()
+    files.refresh()
+    assert [files.book.identify(key) for key in (developer, "the third")] == [None, None]
+    assert files.book.identify(admin).role.name == "admin"
+
+
+@pytest.mark.parametrize("spoil", SPOILT)
+def test_a_daemon_starts_with_the_keys_that_can_be_read(place, spoil):
+    admin, developer = key_of(place, "admin"), key_of(place, "developer")
+    spoil(hash_of(place, "developer"))
+    book = access(place).book
+    assert (book.identify(admin).role.name, book.identify(developer)) == ("admin", None)
+
+
+def test_what_is_refused_is_said_once_and_again_when_it_changes(place):
+    files = access(place)
+    with capture_logs() as logs:
+        for spoil in (holds_nonsense, holds_nonsense, is_a_pipe):
+            spoil(hash_of(place, "developer"))
+            files.refresh()
+            files.refresh()
+    refusals = [(entry["file"], entry["log_level"]) for entry in logs if entry["event"] == "access.hash_refused"]
+    assert refusals == [("developer-key.sha256", "error")] * 2
+
+
+def test_files_that_are_refused_are_closed(place):
+    files = access(place)
+    is_a_directory(hash_of(place, "developer"))
+    is_a_gigabyte(hash_of(place, "admin"))
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(20):
+        files.refresh()
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+@pytest.mark.parametrize("put_there", ["nothing", "a file"])
+def test_without_a_directory_that_can_be_listed_every_key_is_refused_and_it_is_said_once(place, put_there):
+    files, admin = access(place), key_of(place, "admin")
+    hashes = place / "secrets" / "hashes"
+    hashes.rename(place / "elsewhere")
+    if put_there == "a file":
+        hashes.write_text("")
+    with capture_logs() as logs:
+        files.refresh()
+        files.refresh()
+    assert (files.book.identify(admin), files.book.live_keys) == (None, frozenset())
+    said = [entry["reason"] for entry in logs if entry["event"] == "access.hash_refused"]
+    assert len(said) == 1
+    assert "every key is refused" in said[0]
+    hashes.unlink(missing_ok=True)
+    (place / "elsewhere").rename(hashes)
+    files.refresh()
+    assert files.book.identify(admin).role.name == "admin"
+
+
+def test_a_key_that_no_role_has_any_more_is_not_live(place):
+    files, developer = access(place), key_of(place, "developer")
+    write_roles(place, developer={"keys": []})
+    files.refresh()
+    assert files.book.identify(developer) is None
+    assert {name for name, _ in files.book.live_keys} == {"admin-key"}
+
+
+def test_a_key_that_was_given_another_role_has_it_at_once(place):
+    files = access(place)
+    caller = files.book.identify(key_of(place, "admin"))
+    write_roles(place, admin={"keys": []}, developer={"keys": ["developer-key", "admin-key"]})
+    files.refresh()
+    assert (caller.role.name, files.book.role_now(caller).name) == ("admin", "developer")
 
 
 @pytest.mark.parametrize(

@@ -141,3 +141,163 @@ async def test_a_journal_of_another_version_is_set_aside_not_lost(tmp_path):
     assert (await journal.find("a")).id == "a"
     await journal.close()
     assert len(list(tmp_path.glob("journal.before-*.sqlite3"))) == 1
+
+
+# --- its files are taken away ---
+
+
+@pytest.fixture
+async def journal(tmp_path):
+    journal = SqliteJournal(tmp_path / "data" / "journal.sqlite3", max_executions=10)
+    await journal.open(record(id="before", state=State.RUNNING))
+    yield journal
+    await journal.close()
+
+
+def deleted(directory):
+    for file in directory.iterdir():
+        file.unlink()
+
+
+def replaced_by_an_older_copy(directory):
+    file = directory / "journal.sqlite3"
+    with closing(sqlite3.connect(file)) as source, closing(sqlite3.connect(":memory:")) as copy:
+        source.backup(copy)
+        copy.execute("UPDATE executions SET id = 'in the copy'")
+        copy.commit()
+        (directory / "copy").write_bytes(copy.serialize())
+    (directory / "copy").replace(file)  # what was written ahead for the old one stays
+
+
+def replaced_by_an_empty_file(directory):
+    (directory / "empty").touch()
+    (directory / "empty").replace(directory / "journal.sqlite3")
+
+
+def moved_away(directory):
+    directory.rename(directory.with_name("elsewhere"))
+
+
+def replaced_with_its_directory(directory):
+    moved_away(directory)
+    directory.mkdir()
+
+
+LOSSES = [deleted, replaced_by_an_older_copy, replaced_by_an_empty_file, moved_away, replaced_with_its_directory]
+
+
+@pytest.mark.parametrize("lose", LOSSES)
+async def test_nothing_begins_in_a_journal_that_was_lost_until_another_took_its_place(journal, tmp_path, lose):
+    lose(tmp_path / "data")
+    with capture_logs() as logs:
+        for _ in range(3):
+            with pytest.raises(JournalUnavailable, match=r"journal.sqlite3 was (deleted or moved away|replaced) while"):
+                await journal.open(record(id="unrecorded"))
+        with pytest.raises(JournalUnavailable):
+            await journal.find("before")
+        assert journal.renewals == 0
+        await journal.check()
+    assert journal.renewals == 1
+    assert [(entry["event"], entry["log_level"]) for entry in logs] == [
+        ("journal.lost", "error"),
+        ("journal.replaced", "warning"),
+    ]
+    await journal.open(record(id="after"))
+    await journal.close()
+    with closing(sqlite3.connect(tmp_path / "data" / "journal.sqlite3")) as database:
+        kept = {id for (id,) in database.execute("SELECT id FROM executions")}
+        assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    assert kept == ({"after", "in the copy"} if lose is replaced_by_an_older_copy else {"after"})
+
+
+@pytest.mark.parametrize("lose", LOSSES)
+async def test_the_check_tells_of_a_loss_before_it_mends_it(journal, tmp_path, lose):
+    lose(tmp_path / "data")
+    with pytest.raises(JournalUnavailable, match="while it was in use"):
+        await journal.check()
+    await journal.check()
+    await journal.open(record(id="after"))
+    assert (await journal.find("after")).id == "after"
+
+
+@pytest.mark.parametrize("suffix", ["-wal", "-shm"])
+async def test_records_outlive_the_files_that_sqlite_keeps_beside_the_journal(journal, tmp_path, suffix):
+    (tmp_path / "data" / f"journal.sqlite3{suffix}").unlink()
+    with pytest.raises(JournalUnavailable):
+        await journal.check()
+    await journal.check()
+    assert (await journal.find("before")).state is State.RUNNING
+
+
+async def test_calls_do_not_vanish_into_a_journal_that_was_lost(journal, tmp_path):
+    deleted(tmp_path / "data")
+    with pytest.raises(JournalUnavailable):
+        await journal.record_calls([CallRecord("before", 0, tool_call())])
+
+
+async def test_a_journal_that_cannot_be_replaced_stays_unavailable_until_it_can(journal, tmp_path):
+    moved_away(tmp_path / "data")
+    (tmp_path / "data").write_text("in the way")
+    for _ in range(3):
+        with pytest.raises(JournalUnavailable):
+            await journal.check()
+    (tmp_path / "data").unlink()
+    await journal.check()
+    assert journal.renewals == 1
+
+
+async def test_what_is_lost_twice_is_replaced_twice(journal, tmp_path):
+    for number in (1, 2):
+        deleted(tmp_path / "data")
+        with pytest.raises(JournalUnavailable):
+            await journal.check()
+        await journal.check()
+        assert journal.renewals == number
+
+
+async def test_another_reader_that_comes_and_goes_is_no_loss(journal, tmp_path):
+    for _ in range(3):
+        with closing(sqlite3.connect(tmp_path / "data" / "journal.sqlite3")) as other:
+            other.execute("SELECT count(*) FROM executions").fetchone()
+            other.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        await journal.check()
+    assert journal.renewals == 0
+
+
+def modes(directory):
+    return {file.name: file.stat().st_mode & 0o777 for file in (directory, *directory.iterdir())}
+
+
+async def test_nobody_else_reads_the_journal(journal, tmp_path):
+    private = {f"journal.sqlite3{suffix}": 0o600 for suffix in ("", "-wal", "-shm")} | {"data": 0o700}
+    assert modes(tmp_path / "data") == private
+    moved_away(tmp_path / "data")
+    with pytest.raises(JournalUnavailable):
+        await journal.check()
+    await journal.check()
+    assert modes(tmp_path / "data") == private
+
+
+async def test_a_journal_that_others_could_read_is_closed_to_them(tmp_path):
+    file = tmp_path / "journal.sqlite3"
+    with closing(sqlite3.connect(file)) as other:  # so that SQLite's own files are there, too
+        other.execute("PRAGMA journal_mode = WAL")
+        other.execute("CREATE TABLE unrelated (id TEXT)").close()
+        other.execute("DROP TABLE unrelated").close()
+        for each in tmp_path.iterdir():
+            each.chmod(0o644)
+        journal = SqliteJournal(file, max_executions=10)
+        await journal.check()
+        assert set(modes(tmp_path).values()) - {tmp_path.stat().st_mode & 0o777} == {0o600}
+        await journal.close()
+
+
+async def test_a_journal_behind_a_link_is_in_its_place(tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "real.sqlite3").touch()
+    (tmp_path / "journal.sqlite3").symlink_to(tmp_path / "elsewhere" / "real.sqlite3")
+    journal = SqliteJournal(tmp_path / "journal.sqlite3", max_executions=10)
+    await journal.open(record(id="a"))
+    await journal.check()
+    assert (await journal.find("a")).id == "a"
+    await journal.close()
