@@ -27,7 +27,7 @@ logs: ## Follow the daemon's log (FOLLOW=0: only print it)
 status: ## Show the containers of the daemon and the MCP servers, and its health
 	@scripts/status.sh
 
-doctor: venv ## Check engine, runner image, network, daemon, roles, keys and disk, each with its fix
+doctor: venv ## Check engine, host, runner image, daemon, roles, keys and disk, each with its fix
 	@.venv/bin/code-executor doctor
 
 test: engine venv image stack ## Run all tests: unit first, then those on the real engine (PYTEST="-k name")

@@ -5,7 +5,7 @@ set -euo pipefail
 
 # For their owner only: there are secrets among them.
 write_settings() {
-    (umask 077 && stack daemon-env "$(servers_file)" >"$BUILD/daemon.env") ||
+    (umask 077 && stack daemon-env "$(servers_file)" >"$BUILD/daemon.env" && stack launcher-env >"$BUILD/launcher.env") ||
         fail "The daemon's settings could not be written; the cause is above."
 }
 
@@ -20,6 +20,12 @@ export_servers_file() {
     SERVERS_FILE_DIRECTORY=$(dirname "$file")
     mkdir -p "$STACK_BUILD/daemon"
     export SERVERS_FILE_NAME SERVERS_FILE_DIRECTORY
+}
+
+# After compose.yaml, because the networks of the servers are additions to it.
+export_files() {
+    COMPOSE_FILE=$(configured COMPOSE_FILE compose.yaml):$STACK_BUILD/networks.yaml
+    export COMPOSE_FILE
 }
 
 # What scripts/stack.sh has chosen, and the secrets that compose.yaml hands to the servers.
@@ -65,6 +71,7 @@ main() {
     require_compose
     write_settings
     export_servers_file
+    export_files
     export_stack
     [ "$1" != up ] || export_socket
     compose "$@"

@@ -6,10 +6,14 @@ set -euo pipefail
 . "$ROOT/scripts/owner.sh"
 
 # Its own shutdown destroys its sandboxes, so it gets the time that compose.yaml gives it.
+# The launcher goes last: without it no sandbox is removed.
 stop_daemon() {
-    docker inspect "$DAEMON" >/dev/null 2>&1 || return 0
-    docker stop --time 30 "$DAEMON"
-    docker rm --force "$DAEMON"
+    local name
+    for name in "$DAEMON" "$LAUNCHER"; do
+        docker inspect "$name" >/dev/null 2>&1 || continue
+        docker stop --time 30 "$name"
+        docker rm --force "$name"
+    done
 }
 
 stop_servers() {
@@ -23,27 +27,26 @@ stop_servers() {
 ids() { docker "$1" ls --quiet "${@:2}"; }
 
 # Without an id there never was a sandbox of ours; an empty label would be anybody's.
-ids_of_owner() {
+ids_of_owners() {
     local owner
-    owner=$(owner)
-    [ -z "$owner" ] || ids "$@" --filter "label=mcp-code-executor.owner=$owner"
+    while read -r owner; do
+        [ -z "$owner" ] || ids "$@" --filter "label=mcp-code-executor.owner=$owner" || return
+    done < <(owners)
 }
 
 remove_sandboxes() {
     local found
     # One may end by itself between the listing and its removal.
-    found=$(ids_of_owner container --all)
+    found=$(ids_of_owners container --all)
     [ -z "$found" ] || xargs docker rm --force --volumes <<<"$found" >/dev/null 2>&1 || true
-    found=$(ids_of_owner container --all)
+    found=$(ids_of_owners container --all)
     [ -z "$found" ] || fail "These containers could not be removed: $found; restart the container engine, then run 'make down' again."
 }
 
+# The sandboxes of earlier versions had a network.
 remove_networks() {
-    local found name
-    found=$(
-        ids_of_owner network
-        for name in "$API_NETWORK" "${STACK_NETWORKS[@]}"; do ids network --filter "name=^$name\$"; done
-    )
+    local found
+    found=$(ids_of_owners network && ids network --filter "label=com.docker.compose.project=$PROJECT")
     [ -z "$found" ] || xargs docker network rm <<<"$found" >/dev/null ||
         fail "One of our networks is still in use (message above); stop the containers on it, then run 'make down' again."
 }

@@ -6,16 +6,15 @@ BUILD=$ROOT/.build
 LOGS=$BUILD/log
 VENV=$ROOT/.venv
 DAEMON=mcp-code-executor
+LAUNCHER=mcp-code-executor-launcher
 VOLUME=mcp-code-executor-data
-API_NETWORK=mcp-code-executor-api
-STACK_NETWORKS=(mcp-backend mcp-browser)
-STACK_VOLUMES=(workspace memory postgres s3 arango images)
+STACK_VOLUMES=(launcher workspace memory postgres s3 arango images)
 STACK_BUILD=$BUILD/stack
 PROJECT=mcp-code-executor
 BASE_IMAGE=mcp-code-executor/base
 RUNNER_IMAGE=mcp-code-executor/runner
 ORCHESTRATOR_IMAGE=mcp-code-executor/orchestrator
-readonly ROOT BUILD LOGS VENV DAEMON VOLUME API_NETWORK STACK_NETWORKS STACK_VOLUMES STACK_BUILD PROJECT BASE_IMAGE RUNNER_IMAGE ORCHESTRATOR_IMAGE
+readonly ROOT BUILD LOGS VENV DAEMON LAUNCHER VOLUME STACK_VOLUMES STACK_BUILD PROJECT BASE_IMAGE RUNNER_IMAGE ORCHESTRATOR_IMAGE
 
 cd "$ROOT"
 # What is made here is read by other users in containers.
@@ -153,7 +152,7 @@ require_compose() {
 # The containers of the MCP servers and of what they need, as "SERVICE ID" lines.
 stack_containers() {
     docker ps --all --filter "label=com.docker.compose.project=$PROJECT" \
-        --format '{{.Label "com.docker.compose.service"}} {{.ID}}' | grep -v '^orchestrator ' || true
+        --format '{{.Label "com.docker.compose.service"}} {{.ID}}' | grep -vE '^(orchestrator|launcher) ' || true
 }
 
 # sha256 of the names, modes and contents of everything below the given paths, without the caches that Python leaves.

@@ -2,8 +2,9 @@
 # Sourced by what starts and what removes: what on the engine belongs to this directory, and not to another clone, to the
 # tests or to a benchmark.
 
-# The id that the daemon started here puts on its sandboxes and their network. The file is there, though empty, as soon
-# as make up has made anything; it stays when the daemon's container, which knows the id too, is gone.
+# The ids under which sandboxes were made here, one on a line: the launcher's, and those of versions before it. The file is
+# there, though empty, as soon as make up has made anything; it stays when the launcher's container, which knows its id
+# too, is gone.
 readonly OWNER_FILE=$BUILD/owner
 readonly OWNER_SECONDS=10
 readonly WORKING_DIR=com.docker.compose.project.working_dir
@@ -12,14 +13,14 @@ claim() { touch "$OWNER_FILE"; }
 
 claimed() { [ -e "$OWNER_FILE" ]; }
 
-owner() { cat "$OWNER_FILE" 2>/dev/null || true; }
+owners() { cat "$OWNER_FILE" 2>/dev/null || true; }
 
-# A daemon that does not run cannot be asked; then what is known already has to do.
+# A launcher that does not run cannot be asked; then what is known already has to do.
 remember_owner() {
     local id
-    id=$(timeout --foreground "$OWNER_SECONDS" docker exec --interactive "$DAEMON" /usr/bin/python3 -I -S - \
-        <"$ROOT/scripts/inside/instance_id.py" 2>/dev/null) || return 0
-    [ -z "$id" ] || echo "$id" >"$OWNER_FILE"
+    id=$(timeout --foreground "$OWNER_SECONDS" docker exec --interactive "$LAUNCHER" /usr/bin/python3 -I -S - \
+        <"$ROOT/scripts/inside/owner_id.py" 2>/dev/null) || return 0
+    [ -z "$id" ] || grep -qxsF "$id" "$OWNER_FILE" || echo "$id" >>"$OWNER_FILE"
 }
 
 # The directory of the make that started the daemon, or, without a daemon, its servers.

@@ -46,10 +46,7 @@ pulled() {
 # The proxy gets the database's password and the proxy token, and a short name belongs to whoever took it first on the
 # engine's default registry: so a published proxy is taken only when it is named in full.
 choose_images() {
-    if pulled MCP_PROXY_IMAGE; then
-        PROXY_KIND=pulled
-        COMPOSE_SETTINGS+=(MCP_PROXY_USER=0:0 MCP_PROXY_READ_ONLY=false)
-    fi
+    ! pulled MCP_PROXY_IMAGE || PROXY_KIND=pulled
     ! pulled MCP_POSTGRES_IMAGE postgres:15-bookworm || POSTGRES_KIND=pulled
 }
 
@@ -155,8 +152,6 @@ ensure_postgres() {
     ensure_stack_image postgres "$OWN_POSTGRES_IMAGE" "$(cat "$BUILD/base-image-postgres")" stage_postgres "$SOURCES/postgres"
 }
 
-ensure_proxy() { [ "$PROXY_KIND" = pulled ] || ensure_servers mcp-proxy; }
-
 ensure_servers() {
     ensure_stack_image "$1" "mcp-code-executor/$1" "$(cat "$BUILD/base-image")" stage_servers \
         "$SOURCES/proxy" "$SOURCES/packages/proxy" "$SOURCES/packages/$1"
@@ -176,7 +171,7 @@ ensure_s3() {
 
 ensure_service() {
     case $1 in
-    mcp-proxy) ensure_proxy ;;
+    mcp-proxy) ;; # pulled by choose_images
     mcp-postgres) ensure_postgres ;;
     mcp-playwright) ensure_browser ;;
     mcp-s3) ensure_s3 ;;
@@ -205,13 +200,16 @@ prepare() {
 
 # In place: the directories are mounted in running containers.
 write_settings() {
+    local settings
     mkdir -p "$STACK_BUILD/mcp-postgres"
     install -m 0755 "$SOURCES/postgres/start.sh" "$STACK_BUILD/mcp-postgres/start.sh"
     stack write --proxy "$PROXY_KIND" "$@" >>"$STACK_BUILD/changed"
-    stack services "$@" >"$STACK_BUILD/services"
+    stack services --proxy "$PROXY_KIND" "$@" >"$STACK_BUILD/services"
     printf '%s\n' "${COMPOSE_SETTINGS[@]}" | sed '/^$/d' >"$STACK_BUILD/compose.env"
-    # The older compose reads it whatever it is asked to start.
-    [ -f "$BUILD/daemon.env" ] || install -m 0600 /dev/null "$BUILD/daemon.env"
+    # The older compose reads them whatever it is asked to start.
+    for settings in daemon.env launcher.env; do
+        [ -f "$BUILD/$settings" ] || install -m 0600 /dev/null "$BUILD/$settings"
+    done
 }
 
 prepare_enabled() {
@@ -220,9 +218,9 @@ prepare_enabled() {
     mapfile -t enabled < <(enabled_servers)
     mapfile -t usable < <(stack usable "${enabled[@]}")
     [ "${#usable[@]}" -eq 0 ] || choose_images
-    mapfile -t services < <(stack services "${usable[@]}")
+    mapfile -t services < <(stack services --proxy "$PROXY_KIND" "${usable[@]}")
     prepare "${services[@]}"
-    mapfile -t ready < <(stack without "$(IFS=,; echo "${FAILED[*]}")" "${usable[@]}")
+    mapfile -t ready < <(stack without --proxy "$PROXY_KIND" "$(IFS=,; echo "${FAILED[*]}")" "${usable[@]}")
     write_settings "${ready[@]}"
 }
 

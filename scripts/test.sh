@@ -9,22 +9,22 @@ directories_besides_unit() {
     find tests -mindepth 2 -name 'test_*.py' -not -path 'tests/unit/*' -printf '%P\n' | cut -d/ -f1 | sort -u | sed 's|^|tests/|'
 }
 
-# PYTEST="-k name -x" adds arguments.
+# PYTEST="-k name -x" adds arguments, PYTEST="-n 0 --pdb" runs all of them in one process.
 run_pytest() {
     local arguments
     read -r -a arguments <<<"${PYTEST:-}"
-    "$VENV/bin/pytest" "${arguments[@]}" "$@"
+    "$VENV/bin/pytest" "$@" "${arguments[@]}"
 }
 
 main() {
     local rest
     say "unit tests"
     # Not even collected: in these folders every test starts processes. schemathesis takes a second to load.
-    run_pytest -m "not processes" -p no:schemathesis --ignore=tests/unit/client_library --ignore=tests/unit/runner --ignore=tests/unit/setup tests/unit
+    run_pytest -n 2 -m "not processes" -p no:schemathesis --ignore=tests/unit/client_library --ignore=tests/unit/runner --ignore=tests/unit/setup tests/unit
     [ "${1:-all}" = all ] || return 0
     "$ROOT/scripts/tsc.sh"
     say "unit tests that start interpreters, compilers and scripts"
-    run_pytest -m processes tests/unit
+    run_pytest -n 2 -m processes tests/unit
     mapfile -t rest < <(directories_besides_unit)
     [ "${#rest[@]}" -gt 0 ] || return 0
     require_compose

@@ -5,11 +5,13 @@ python -m deploy.stack services SERVER…             the compose services they 
 python -m deploy.stack usable SERVER…               those of them that exist and have the variables they need
 python -m deploy.stack without SERVICE,… SERVER…    those of them that need none of the services
 python -m deploy.stack packages SERVER              the Debian packages that its image needs
-python -m deploy.stack write --proxy KIND SERVER…   the settings below .build/stack, and what is missing in secrets/;
+python -m deploy.stack write SERVER…                the settings below .build/stack, and what is missing in secrets/;
                                                     says which containers have new settings
 python -m deploy.stack secrets                      NAME=value of what is in secrets/, for compose
 python -m deploy.stack daemon-env FILE              NAME='value' of the daemon's settings, and of what a servers.json
                                                     refers to
+python -m deploy.stack launcher-env                 NAME='value' of the launcher's settings
+services, without and write take --proxy pulled where a pulled proxy holds the servers that it can fetch.
 """
 
 from __future__ import annotations
@@ -42,27 +44,30 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("default")
     commands.add_parser("secrets")
-    commands.add_parser("services").add_argument("names", nargs="*")
+    commands.add_parser("launcher-env")
     commands.add_parser("packages").add_argument("names", nargs=1)
-    writing = commands.add_parser("write")
-    writing.add_argument("--proxy", type=ProxyKind, required=True)
-    writing.add_argument("names", nargs="*")
     commands.add_parser("usable").add_argument("names", nargs="*")
-    without = commands.add_parser("without")
-    without.add_argument("services", type=lambda text: text.split(","))
-    without.add_argument("names", nargs="*")
+    for name in ("services", "without", "write"):
+        command = commands.add_parser(name)
+        command.add_argument("--proxy", type=ProxyKind, default=argparse.SUPPRESS)
+        if name == "without":
+            command.add_argument("services", type=lambda text: text.split(","))
+        command.add_argument("names", nargs="*")
+    parser.set_defaults(proxy=ProxyKind.OURS)
     commands.add_parser("daemon-env").add_argument("file", type=Path)
     return parser.parse_args(arguments)
 
 
 def run(chosen: argparse.Namespace) -> Iterable[str]:
-    stack = Stack.read()
+    stack = Stack.read(chosen.proxy)
     variables = Variables.of(chosen.root, stack.generated)
     match chosen.command:
         case "default":
             return stack.default()
         case "daemon-env":
             return variables.lines_for_daemon(chosen.file)
+        case "launcher-env":
+            return variables.lines_for_launcher()
         case "secrets":
             return variables.secrets_for_compose()
         case "usable":

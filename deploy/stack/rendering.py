@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from deploy.stack.files import write
-from deploy.stack.servers import ProxyKind, Server, Stack
+from deploy.stack.servers import PROXY, ProxyKind, Server, Stack
 from deploy.stack.variables import Variables, referred_to
 
 PORT = 9090
-PROXY = "mcp-proxy"
+DAEMON = "orchestrator"
 PATHS = {ProxyKind.OURS: "/servers/{server}/mcp", ProxyKind.PULLED: "/{server}/mcp"}
 PROXY_TOKEN = "MCP_PROXY_TOKEN"  # noqa: S105  # the name of a variable
 
@@ -27,6 +27,7 @@ def write_everything(
         if write(into / container / "config.json", _as_json(document), 0o644):
             yield container
     write(into / "daemon" / "servers.json", _as_json(daemon_document(kind, servers)), 0o644)
+    write(into / "networks.yaml", _as_json(networks_document(servers)), 0o644)
     for name in _variables_of(stack, kind, servers):
         variables.value(name)
 
@@ -51,6 +52,18 @@ def daemon_document(kind: ProxyKind, servers: Iterable[Server]) -> dict[str, Any
         if kind is ProxyKind.PULLED:
             document["proxy"]["token"] = f"${{{PROXY_TOKEN}}}"
     return document
+
+
+def networks_document(servers: Iterable[Server]) -> dict[str, Any]:
+    """Return what is added to compose.yaml: a server shares its network with the daemon and the services it needs."""
+    networks: dict[str, Any] = {}
+    members: dict[str, dict[str, None]] = {DAEMON: {}}
+    for server in servers:
+        name = f"${{STACK_PREFIX:-}}mcp-backend-{server.network}"
+        networks[server.network] = {"name": name, "internal": not server.internet}
+        for service in (DAEMON, server.container, *server.services):
+            members.setdefault(service, {})[server.network] = None
+    return {"services": {service: {"networks": [*joined]} for service, joined in members.items()}, "networks": networks}
 
 
 def _by_container(servers: Iterable[Server]) -> dict[str, list[Server]]:

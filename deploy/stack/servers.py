@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
+PROXY = "mcp-proxy"
 
 
 class Problem(Exception):
@@ -26,6 +27,9 @@ class ProxyKind(StrEnum):
 class Server:
     name: str
     container: str
+    packages: str
+    network: str
+    internet: bool
     default: bool
     package: str
     program: str
@@ -39,9 +43,13 @@ class Server:
 
     @classmethod
     def from_table(cls, name: str, table: Mapping[str, Any]) -> Server:
+        container = table.get("container", f"mcp-{name}")
         return cls(
             name=name,
-            container=table.get("container", f"mcp-{name}"),
+            container=container,
+            packages=container,
+            network=name,
+            internet=table.get("internet", False),
             default=table.get("default", False),
             package=table.get("package", ""),
             program=table.get("program", ""),
@@ -54,6 +62,12 @@ class Server:
             debian=tuple(table.get("debian", ())),
         )
 
+    def behind(self, kind: ProxyKind) -> Server:
+        """Return where it runs: in a container of its own, or together with others in a pulled proxy."""
+        if kind is ProxyKind.OURS or not self.package:
+            return self
+        return replace(self, container=PROXY, network="proxy", internet=True)
+
     def command(self, kind: ProxyKind) -> list[str]:
         """Return how a proxy starts it: our images hold the servers, a pulled proxy fetches them itself."""
         if kind is ProxyKind.PULLED:
@@ -63,7 +77,7 @@ class Server:
         return ["python3", "-m", self.module, *self.args]
 
     def _pinned_version(self) -> str:
-        manifest = json.loads((HERE / "packages" / self.container / "package.json").read_text())
+        manifest = json.loads((HERE / "packages" / self.packages / "package.json").read_text())
         return str(manifest["dependencies"][self.package])
 
 
@@ -74,10 +88,11 @@ class Stack:
     generated: Mapping[str, str]
 
     @classmethod
-    def read(cls, path: Path = HERE / "servers.toml") -> Stack:
-        tables = tomllib.loads(path.read_text())
+    def read(cls, kind: ProxyKind) -> Stack:
+        tables = tomllib.loads((HERE / "servers.toml").read_text())
+        servers = [Server.from_table(name, table) for name, table in tables["servers"].items()]
         return cls(
-            servers={name: Server.from_table(name, table) for name, table in tables["servers"].items()},
+            servers={server.name: server.behind(kind) for server in servers},
             services={name: tuple(variables) for name, variables in tables["services"].items()},
             generated=tables["generated"],
         )

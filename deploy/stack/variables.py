@@ -16,7 +16,12 @@ from deploy.stack.servers import Problem, Server
 REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-[^}]*)?\}")
 # For the command line on this side only: a key must not reach the daemon, and paths of this machine mean nothing there.
 NOT_FOR_THE_DAEMON = re.compile(
-    r"CODE_EXECUTOR_(PUBLISH|TEST_\w*|KEY|URL|SECRETS_DIR|SERVERS_FILE|DOCKER_HOST|SECCOMP_FILE)"
+    r"CODE_EXECUTOR_(PUBLISH|TEST_\w*|KEY|URL|SECRETS_DIR|SERVERS_FILE|DOCKER_HOST|SECCOMP_FILE|LAUNCHER_SOCKET)"
+)
+# What LAUNCHER_FIELDS in orchestrator/settings.py names, without what means nothing in its container.
+FOR_THE_LAUNCHER = re.compile(
+    r"CODE_EXECUTOR_(RUNNER_IMAGE|RUNTIME|MEMORY_BYTES|CPUS|MAX_PROCESSES|WORKSPACE_BYTES|SCRATCH_BYTES|MAX_RUNNING"
+    r"|MAX_SANDBOXES|LOG_LEVEL|LOG_FORMAT)"
 )
 SECRET_BYTES = 32
 SECRET_MODE = 0o640
@@ -56,8 +61,16 @@ class Variables:
         """Return NAME='value' of the daemon's own settings and of what its servers.json names as ${NAME}."""
         servers = servers_file.read_text() if servers_file.exists() else ""
         own = [name for name in self.given if name.startswith("CODE_EXECUTOR_")]
-        names = {name for name in (*own, *REFERENCE.findall(servers)) if not NOT_FOR_THE_DAEMON.fullmatch(name)}
-        values = {name: self.value(name) for name in sorted(names)}
+        return self._lines(
+            name for name in (*own, *REFERENCE.findall(servers)) if not NOT_FOR_THE_DAEMON.fullmatch(name)
+        )
+
+    def lines_for_launcher(self) -> list[str]:
+        """Return NAME='value' of what the launcher needs to know, and of no secret."""
+        return self._lines(name for name in self.given if FOR_THE_LAUNCHER.fullmatch(name))
+
+    def _lines(self, names: Iterable[str]) -> list[str]:
+        values = {name: self.value(name) for name in sorted(set(names))}
         return [_environment_line(name, value) for name, value in values.items() if value]
 
 

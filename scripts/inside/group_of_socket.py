@@ -1,4 +1,4 @@
-"""Prints the group of the engine's socket as the daemon's container sees it. Runs there, from standard input."""
+"""Prints the group of the engine's socket as the launcher's container sees it. Runs there, from standard input."""
 
 import os
 import sys

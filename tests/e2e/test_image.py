@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import stat
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import pytest
 from testcontainers.core.config import testcontainers_config
 from testcontainers.core.container import DockerContainer
 
-from bench.testbed.engine import containers_of, engine_is_there, remove_network
+from bench.testbed.engine import containers_of, engine_is_there
 from tests.support.api import Api, until_ready
 from tests.support.installation import PROJECT, Installation
 
@@ -35,12 +34,10 @@ def place(tmp_path_factory) -> Installation:
 
 @pytest.fixture(scope="module")
 def daemon(place: Installation):
-    network = f"mcp-net-test-{secrets.token_hex(4)}"
     container = (
         DockerContainer(IMAGE)
         .with_exposed_ports(9091)
         .with_env("CODE_EXECUTOR_HOST", "0.0.0.0")
-        .with_env("CODE_EXECUTOR_NETWORK", network)
         .with_env("CODE_EXECUTOR_DATA_DIR", "/var/lib/code-executor")
         .with_env("CODE_EXECUTOR_ROLES_FILE", "/etc/code-executor/roles.json")
         .with_env("CODE_EXECUTOR_KEYS_DIR", "/etc/code-executor/keys")
@@ -66,7 +63,6 @@ def daemon(place: Installation):
         assert not containers_of(owner)
     finally:
         container.stop()
-        remove_network(network)
 
 
 @pytest.fixture

@@ -265,7 +265,7 @@ async def test_a_killed_wrapper_leaves_no_sandbox(desk, container):
     await eventually(is_up, seconds=20)
     wrapper.kill()
     await wrapper.wait()
-    await eventually(is_cancelled, seconds=5)
+    await eventually(is_cancelled, seconds=20)
 
 
 async def test_the_key_is_not_in_the_list_of_processes(desk, container):

@@ -31,7 +31,7 @@ def sandboxes_of(owner: str, tree: Tree) -> str:
 case "$*" in
 "container ls"*"label=mcp-code-executor.owner={owner}") [ -e {gone} ] || echo sandbox1 ;;
 "network ls"*"label=mcp-code-executor.owner={owner}") echo net1 ;;
-"container ls"* | "network ls"*label=*) echo of-others ;;
+"container ls"* | "network ls"*"label=mcp-code-executor.owner="*) echo of-others ;;
 "rm "*sandbox1*) touch {gone} ;;
 esac"""
 
@@ -59,7 +59,7 @@ def test_cleaning_removes_data_keys_images_and_what_was_built(used: Tree) -> Non
     assert ended.stdout.splitlines()[-1] == "Everything is removed."
     made = ("secrets", ".build", ".venv", "mcp_code_executor.egg-info")
     assert not [name for name in made if (used.path / name).exists()]
-    volumes = ("data", "workspace", "memory", "postgres", "s3", "arango", "images")
+    volumes = ("data", "launcher", "workspace", "memory", "postgres", "s3", "arango", "images")
     assert removals(used) == [
         " ".join(["docker volume rm --force", *(f"mcp-code-executor-{name}" for name in volumes)]),
         "docker image rm --force mcp-code-executor/base",
@@ -70,8 +70,8 @@ def test_cleaning_removes_data_keys_images_and_what_was_built(used: Tree) -> Non
 def test_cleaning_removes_every_volume_that_compose_makes(used: Tree) -> None:
     assert used.run("scripts/clean.sh", FORCE="1").returncode == 0
     made = re.findall(r"^    name: .*?(mcp-code-executor-\w+)\"?$", compose_section("volumes"), re.MULTILINE)
-    assert len(made) == 7
-    assert removals(used)[0].split()[4:] == made
+    assert len(made) == 8
+    assert sorted(removals(used)[0].split()[4:]) == sorted(made)
 
 
 def compose_section(name: str) -> str:
@@ -97,6 +97,17 @@ def test_the_daemon_is_asked_for_its_sandboxes_before_it_is_stopped(used: Tree) 
     used.command("docker", 'case "$1" in exec) echo asked ;; esac\n' + sandboxes_of("asked", used))
     assert used.run("scripts/down.sh").returncode == 0
     assert "docker rm --force --volumes sandbox1" in used.calls()
+
+
+def test_stopping_removes_what_was_made_under_an_earlier_id_too(used: Tree) -> None:
+    """After an upgrade the launcher has an id of its own; the network of the version before has the daemon's."""
+    launcher = 'case "$*" in "exec "*) echo of-the-launcher ;; *.owner=of-the-launcher) exit ;; esac\n'
+    used.command("docker", launcher + sandboxes_of(OWNER, used))
+    for _ in range(2):
+        assert used.run("scripts/down.sh").returncode == 0
+    assert "docker rm --force --volumes sandbox1" in used.calls()
+    assert "docker network rm net1" in used.calls()
+    assert (used.path / ".build" / "owner").read_text() == f"{OWNER}\nof-the-launcher\n"
 
 
 def test_where_nothing_was_started_the_sandboxes_of_others_are_left_alone(used: Tree) -> None:
@@ -144,8 +155,8 @@ def test_stopping_ends_the_servers_and_removes_their_networks(used: Tree) -> Non
         "docker",
         """
 case "$*" in
-"ps --all"*) printf "orchestrator d1\\nmcp-proxy p1\\nmcp-postgres q1\\n" ;;
-"network ls"*mcp-backend*) echo backend1 ;;
+"ps --all"*) printf "orchestrator d1\\nmcp-memory p1\\nmcp-postgres q1\\n" ;;
+"network ls"*"label=com.docker.compose.project=mcp-code-executor") echo backend1 ;;
 esac""",
     )
     assert used.run("scripts/down.sh").returncode == 0

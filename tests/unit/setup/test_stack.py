@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from deploy.stack.variables import FOR_THE_LAUNCHER
+from orchestrator.settings import LAUNCHER_FIELDS
 from tests.unit.setup.machine import CATCHES_INTERRUPT, PROJECT, Tree
 
 SERVERS = tomllib.loads((PROJECT / "deploy" / "stack" / "servers.toml").read_text())["servers"]
@@ -71,15 +73,9 @@ def test_every_server_is_in_the_table_for_people(name: str) -> None:
     assert [variable for variable in SERVERS[name].get("needs", ()) if f"`{variable}`" not in row] == []
 
 
-@pytest.mark.parametrize("name", [name for name in SERVERS if name != "playwright"])
-def test_no_server_but_the_browser_is_on_the_network_of_the_browser(name: str) -> None:
-    assert "networks:" not in compose_service(SERVERS[name].get("container", f"mcp-{name}"))
-    assert "networks: [browser]" in compose_service("mcp-playwright")
-
-
 def test_packages_are_pinned_with_their_digests_and_without_addresses() -> None:
     locks = sorted((PROJECT / "deploy" / "stack" / "packages").glob("*/package-lock.json"))
-    assert len(locks) == 7
+    assert len(locks) == 9
     for lock in locks:
         packages = json.loads(lock.read_text())["packages"]
         fetched = [entry for path, entry in packages.items() if path and not entry.get("inBundle")]
@@ -90,24 +86,40 @@ def test_what_a_server_needs_is_started_before_it(tree: Tree) -> None:
     assert stack(tree, "services", "filesystem", "postgres", "minio") == [
         "mcp-postgres",
         "mcp-s3",
-        "mcp-proxy",
+        "mcp-filesystem",
+        "mcp-postgres-server",
         "mcp-minio",
     ]
 
 
 def test_a_service_that_two_servers_share_is_started_once(tree: Tree) -> None:
-    assert stack(tree, "services", "timescaledb", "postgres") == ["mcp-postgres", "mcp-timescaledb", "mcp-proxy"]
+    services = stack(tree, "services", "timescaledb", "postgres")
+    assert services == ["mcp-postgres", "mcp-timescaledb", "mcp-postgres-server"]
 
 
-def test_our_proxy_has_its_own_paths_and_no_token(tree: Tree) -> None:
+def test_each_server_is_reached_at_its_own_container_without_a_token(tree: Tree) -> None:
     stack(tree, "write", "--proxy", "ours", "filesystem", "memory")
-    proxy = settings(tree, "daemon", "servers.json")["proxy"]
-    assert proxy == {
-        "url": "http://mcp-proxy:9090",
-        "servers": ["filesystem", "memory"],
-        "path": "/servers/{server}/mcp",
+    assert settings(tree, "daemon", "servers.json") == {
+        "mcpServers": {
+            "filesystem": {"type": "http", "url": "http://mcp-filesystem:9090/servers/filesystem/mcp"},
+            "memory": {"type": "http", "url": "http://mcp-memory:9090/servers/memory/mcp"},
+        }
     }
     assert not secret(tree, "mcp-proxy.token").exists()
+
+
+def test_a_container_has_the_settings_of_its_own_server_alone(tree: Tree) -> None:
+    stack(tree, "write", "--proxy", "ours", *SERVERS, **ACCOUNT)
+    containers = {name: table.get("container", f"mcp-{name}") for name, table in SERVERS.items() if "url" not in table}
+    inside = {
+        name: list(settings(tree, container, "config.json")["mcpServers"]) for name, container in containers.items()
+    }
+    assert inside == {name: [name] for name in containers}
+
+
+def test_a_pulled_proxy_holds_the_servers_that_it_can_fetch_and_no_others(tree: Tree) -> None:
+    services = stack(tree, "services", "--proxy", "pulled", "filesystem", "memory", "postgres", "minio")
+    assert services == ["mcp-postgres", "mcp-s3", "mcp-proxy", "mcp-minio"]
 
 
 def test_a_pulled_proxy_asks_for_a_token_that_is_in_no_file_but_its_own(tree: Tree) -> None:
@@ -122,7 +134,7 @@ def test_a_pulled_proxy_asks_for_a_token_that_is_in_no_file_but_its_own(tree: Tr
 
 def test_a_pulled_proxy_fetches_the_versions_that_our_image_holds(tree: Tree) -> None:
     stack(tree, "write", "--proxy", "pulled", "filesystem")
-    pinned = json.loads((PROJECT / "deploy/stack/packages/mcp-proxy/package.json").read_text())["dependencies"]
+    pinned = json.loads((PROJECT / "deploy/stack/packages/mcp-filesystem/package.json").read_text())["dependencies"]
     entry = settings(tree, "mcp-proxy", "config.json")["mcpServers"]["filesystem"]
     name = "@modelcontextprotocol/server-filesystem"
     assert [entry["command"], *entry["args"]] == ["npx", "-y", f"{name}@{pinned[name]}", "/workspace"]
@@ -161,9 +173,9 @@ def test_only_the_secrets_of_enabled_servers_are_made(tree: Tree) -> None:
 
 def test_a_container_is_named_only_when_its_settings_are_new(tree: Tree) -> None:
     write = ("write", "--proxy", "ours")
-    assert stack(tree, *write, "filesystem", "minio") == ["mcp-proxy", "mcp-minio"]
+    assert stack(tree, *write, "filesystem", "minio") == ["mcp-filesystem", "mcp-minio"]
     assert stack(tree, *write, "filesystem", "minio") == []
-    assert stack(tree, *write, "filesystem", "memory", "minio") == ["mcp-proxy"]
+    assert stack(tree, *write, "filesystem", "memory", "minio") == ["mcp-memory"]
 
 
 def test_a_server_without_its_account_is_left_out_with_the_variable_to_set(tree: Tree) -> None:
@@ -192,6 +204,20 @@ def test_the_daemon_gets_the_variables_that_its_servers_refer_to_and_no_others(t
     assert ended.returncode == 1
     assert "The value of A_KEY must not contain a single quote" in ended.stderr
     assert stack(tree, "daemon-env", str(servers), A_KEY="a $b", OTHER="no") == ["A_KEY='a $b'"]
+
+
+def test_the_launcher_is_told_what_it_needs_and_no_secret(tree: Tree) -> None:
+    given = {"CODE_EXECUTOR_RUNTIME": "runsc", "CODE_EXECUTOR_CPUS": "2", "CODE_EXECUTOR_MATRIX_TOKEN": "s3cret"}
+    ours = {"CODE_EXECUTOR_DOCKER_HOST": "unix:///elsewhere", "CODE_EXECUTOR_KEY": "s3cret", "MCP_S3_SECRET": "s3cret"}
+    assert stack(tree, "launcher-env", **given, **ours) == ["CODE_EXECUTOR_CPUS='2'", "CODE_EXECUTOR_RUNTIME='runsc'"]
+
+
+def test_everything_that_the_launcher_reads_is_passed_on_to_it() -> None:
+    names = {f"CODE_EXECUTOR_{name.upper()}" for name in LAUNCHER_FIELDS}
+    assert {name for name in names if not FOR_THE_LAUNCHER.fullmatch(name)} == {
+        "CODE_EXECUTOR_DOCKER_HOST",
+        "CODE_EXECUTOR_SECCOMP_FILE",
+    }
 
 
 def prepared(tree: Tree, docker: str, base: str = "mcp-code-executor/base") -> None:
@@ -224,8 +250,6 @@ def test_a_registry_that_answers_gives_the_database_and_the_proxy_that_was_named
     assert services(tree) == ["mcp-postgres", "mcp-proxy"]
     assert (tree.path / ".build" / "stack" / "compose.env").read_text().splitlines() == [
         "MCP_PROXY_IMAGE=mirror.invalid/tbxark/mcp-proxy:1",
-        "MCP_PROXY_USER=0:0",
-        "MCP_PROXY_READ_ONLY=false",
         "MCP_POSTGRES_IMAGE=postgres:15-bookworm",
     ]
     assert settings(tree, "daemon", "servers.json")["proxy"]["path"] == "/{server}/mcp"
@@ -248,7 +272,7 @@ def test_a_proxy_that_cannot_be_pulled_is_replaced_by_our_own(tree: Tree) -> Non
     prepared(tree, missing)
     ended = tree.run("scripts/stack.sh", MCP_PROXY_IMAGE="mirror.invalid/mcp-proxy:1")
     assert "mirror.invalid/mcp-proxy:1 cannot be pulled (not found); using our own image instead." in ended.stderr
-    assert "What needs mcp-proxy is left out: fetching the packages of proxy failed." in ended.stderr
+    assert "What needs mcp-filesystem is left out: fetching the packages of proxy failed." in ended.stderr
 
 
 def test_what_cannot_be_built_is_left_out_with_one_sentence_and_the_rest_goes_on(tree: Tree) -> None:

@@ -219,7 +219,7 @@ def test_a_value_that_cannot_be_handed_to_the_daemon_is_refused_by_its_name(tree
 
 SERVERS_RUN = """
 case "$*" in
-"ps --all"*) printf "mcp-proxy p1\\nmcp-minio m1\\nmcp-postgres q1\\n" ;;
+"ps --all"*) printf "mcp-memory p1\\nmcp-minio m1\\nmcp-postgres q1\\n" ;;
 "inspect "*) echo exited ;;
 "port "*) exit 1 ;;
 "run "*) echo 0 ;;
@@ -242,8 +242,8 @@ def enable(tree: Tree, *services: str) -> Path:
 
 def test_servers_that_are_disabled_or_have_new_settings_are_replaced(tree: Tree) -> None:
     tree.command("docker", SERVERS_RUN)
-    stack = enable(tree, "mcp-postgres", "mcp-proxy")
-    (stack / "changed").write_text("mcp-proxy\n")
+    stack = enable(tree, "mcp-postgres", "mcp-memory")
+    (stack / "changed").write_text("mcp-memory\n")
     start(tree)
     assert [call for call in tree.calls() if call.startswith("docker rm")] == [
         "docker rm --force p1",
@@ -253,12 +253,12 @@ def test_servers_that_are_disabled_or_have_new_settings_are_replaced(tree: Tree)
 
 
 def test_the_daemon_starts_although_a_server_does_not(tree: Tree) -> None:
-    tree.command("docker", 'case "$*" in *"up -d"*mcp-proxy*) echo "no space" >&2; exit 1 ;; esac\n' + SERVERS_RUN)
-    enable(tree, "mcp-postgres", "mcp-proxy")
+    tree.command("docker", 'case "$*" in *"up -d"*mcp-memory*) echo "no space" >&2; exit 1 ;; esac\n' + SERVERS_RUN)
+    enable(tree, "mcp-postgres", "mcp-memory")
     ended = start(tree)
-    assert "mcp-proxy did not start and is left out: no space" in ended.stderr
+    assert "mcp-memory did not start and is left out: no space" in ended.stderr
     started = [call.split("up -d ")[1] for call in tree.calls() if "up -d" in call]
-    assert started == ["mcp-postgres mcp-proxy", "mcp-postgres", "mcp-proxy", "orchestrator"]
+    assert started == ["mcp-postgres mcp-memory", "mcp-postgres", "mcp-memory", "orchestrator"]
 
 
 def test_without_servers_only_the_daemon_is_started(tree: Tree) -> None:
@@ -275,6 +275,15 @@ def test_a_servers_file_of_your_own_is_mounted_with_its_directory(tree: Tree) ->
     assert tree.run("scripts/compose.sh", "ps", CODE_EXECUTOR_SERVERS_FILE=str(own), A_KEY="k").returncode == 0
     assert (tree.path / "seen").read_text().splitlines()[-1] == f"{own.parent} mine.json"
     assert settings_of_daemon(tree) == ["A_KEY='k'"]
+
+
+@pytest.mark.parametrize("own", ["", "compose.yaml:scripts/extra-network.yaml"])
+def test_compose_adds_the_networks_of_the_servers_to_its_files(tree: Tree, own: str) -> None:
+    tree.command("docker", 'echo "$COMPOSE_FILE" >>seen')
+    (tree.path / ".env").write_text(f"COMPOSE_FILE={own}\n")
+    assert tree.run("scripts/compose.sh", "ps").returncode == 0
+    added = tree.path / ".build" / "stack" / "networks.yaml"
+    assert (tree.path / "seen").read_text().splitlines()[-1] == f"{own or 'compose.yaml'}:{added}"
 
 
 def test_a_servers_file_beside_the_keys_is_refused(tree: Tree) -> None:

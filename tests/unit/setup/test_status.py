@@ -11,7 +11,7 @@ from tests.unit.setup.machine import Tree
 RUNNING = """
 case "$*" in
 "ps --all --filter name="*) echo "mcp-code-executor: Up 2 minutes" ;;
-"ps --all --filter label="*) printf "mcp-code-executor: Up\\nmcp-proxy: Up\\n" ;;
+"ps --all --filter label="*) printf "mcp-code-executor: Up\\nmcp-memory: Up\\n" ;;
 "ps --quiet "*) printf "one\\ntwo\\n" ;;
 esac"""
 
@@ -46,7 +46,7 @@ def test_the_status_shows_containers_sandboxes_and_health_past_any_proxy(tree: T
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.splitlines() == [
         "mcp-code-executor: Up 2 minutes",
-        "mcp-proxy: Up",
+        "mcp-memory: Up",
         "sandboxes: 2",
         "  status: degraded",
         "  totalTools: 3",

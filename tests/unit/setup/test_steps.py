@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import signal
+import subprocess
 import tomllib
 
 import pytest
@@ -97,6 +98,15 @@ def test_the_image_gets_the_dependencies_of_the_project_and_the_pins_those_of_it
     asked = [tree.run(".venv/bin/python", "scripts/requirements.py", *extras).stdout for extras in ([], ["dev"])]
     assert asked[0].splitlines() == project["dependencies"]
     assert asked[1].splitlines() == project["dependencies"] + project["optional-dependencies"]["dev"]
+
+
+def test_nothing_lies_at_the_top_that_does_not_belong_there() -> None:
+    """What one sees first when one opens the project; a stray file of a command that went wrong would stay for long."""
+    files = {"README.md", "CONTRIBUTING.md", "SECURITY.md", "Makefile", "compose.yaml", "pyproject.toml", "roles.json"}
+    hidden = {".ci", ".editorconfig", ".gitignore"}
+    folders = {"bench", "deploy", "docs", "orchestrator", "runner-image", "scripts", "tests"}
+    listed = subprocess.run(["git", "ls-files"], cwd=PROJECT, capture_output=True, text=True, check=True).stdout
+    assert {path.split("/")[0] for path in listed.splitlines()} == files | hidden | folders
 
 
 def plain_name(requirement: str) -> str:

@@ -1,0 +1,145 @@
+"""What befalls one MCP server must not reach another: what compose.yaml and its additions give to each of them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.unit.setup.machine import PROJECT, Tree
+
+SERVICES: dict[str, dict[str, Any]] = yaml.safe_load((PROJECT / "compose.yaml").read_text())["services"]
+DAEMON = "orchestrator"
+LAUNCHER = "launcher"
+PULLED_PROXY = "mcp-proxy"  # runs instead of the servers that it holds
+SERVERS = {name: service for name, service in SERVICES.items() if name not in (DAEMON, LAUNCHER, PULLED_PROXY)}
+WITH_INTERNET = {"playwright", "openmemory", "n8n", "ib", "tradingview", "gemini-image"}
+REFERENCE = re.compile(r"\$\{(\w+)[^}]*\}")
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_every_service_has_limits_and_no_privileges_and_comes_back(name: str) -> None:
+    service = SERVICES[name]
+    assert {"mem_limit", "pids_limit"} <= set(service)
+    assert service["cap_drop"] == ["ALL"]
+    assert "cap_add" not in service
+    assert "privileged" not in service
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    assert service["restart"] == "unless-stopped"
+    assert service["logging"]["options"] == {"max-size": "10m", "max-file": "3"}
+
+
+@pytest.mark.parametrize("name", [name for name in SERVICES if name != PULLED_PROXY])
+def test_every_service_but_a_pulled_proxy_is_read_only(name: str) -> None:
+    assert SERVICES[name]["read_only"] is True
+    assert SERVICES[PULLED_PROXY]["read_only"] == "${MCP_PROXY_READ_ONLY:-false}"
+
+
+@pytest.mark.parametrize("name", [name for name in SERVICES if name != DAEMON])
+def test_no_server_takes_a_second_processor_or_swaps(name: str) -> None:
+    assert SERVICES[name]["cpus"] == 1
+    assert SERVICES[name]["memswap_limit"] == SERVICES[name]["mem_limit"]
+
+
+def test_no_two_servers_share_a_volume() -> None:
+    users = defaultdict(set)
+    for name, service in SERVERS.items():
+        for volume in service.get("volumes", ()):
+            users[REFERENCE.sub("", volume).split(":")[0]].add(name)
+    assert users["workspace"] == {"mcp-filesystem"}
+    assert {volume: names for volume, names in users.items() if len(names) > 1} == {}
+
+
+def test_a_secret_is_known_to_a_server_and_its_database_alone() -> None:
+    users = defaultdict(set)
+    for name, service in SERVERS.items():
+        for variable in variables_of(service):
+            users[variable].add(name)
+    assert users["GEMINI_API_KEY"] == {"mcp-gemini-image"}
+    assert {variable: names for variable, names in users.items() if len(names) > 1} == {
+        # Two servers, one database, as one role that may only read it.
+        "MCP_POSTGRES_PASSWORD": {"mcp-postgres", "mcp-postgres-server", "mcp-timescaledb"},
+        "MCP_S3_SECRET": {"mcp-s3", "mcp-minio"},
+        "MCP_ARANGO_PASSWORD": {"mcp-arango", "mcp-arangodb"},
+    }
+
+
+def test_the_engines_socket_is_the_launchers_alone() -> None:
+    holders = {
+        name for name, service in SERVICES.items() if "docker.sock" in str(service) or "DOCKER_GID" in str(service)
+    }
+    assert holders == {LAUNCHER}
+
+
+def test_the_launcher_has_no_network_and_is_another_user_than_the_daemon() -> None:
+    launcher, daemon = SERVICES[LAUNCHER], SERVICES[DAEMON]
+    assert (launcher["network_mode"], launcher.get("networks"), launcher.get("ports")) == ("none", None, None)
+    (user, group), (other, others_group) = launcher["user"].split(":"), daemon["user"].split(":")
+    assert user not in ("0", other)
+    assert group == others_group  # of the launcher's socket
+
+
+def test_the_launcher_and_the_daemon_share_the_launchers_socket_and_nothing_else() -> None:
+    def places(name: str) -> set[str]:
+        return {volume.rpartition("}:")[0] or volume.split(":")[0] for volume in SERVICES[name]["volumes"]}
+
+    assert places(LAUNCHER) & places(DAEMON) == {LAUNCHER}
+    assert "launcher:/run/launcher:ro" in SERVICES[DAEMON]["volumes"]
+    assert SERVICES[LAUNCHER]["env_file"] != SERVICES[DAEMON]["env_file"]
+
+
+def variables_of(service: dict[str, Any]) -> set[str]:
+    given = service.get("environment", {})
+    if isinstance(given, list):
+        return set(given)
+    return {variable for name, value in given.items() for variable in (REFERENCE.findall(value) if value else [name])}
+
+
+def networks(tree: Tree, kind: str, *servers: str) -> dict[str, Any]:
+    ended = tree.run(".venv/bin/python", "-m", "deploy.stack", "write", "--proxy", kind, *servers)
+    assert ended.returncode == 0, ended.stderr
+    added: dict[str, Any] = json.loads((tree.path / ".build" / "stack" / "networks.yaml").read_text())
+    return added
+
+
+def members(added: dict[str, Any]) -> dict[str, set[str]]:
+    found = defaultdict(set)
+    for service, addition in added["services"].items():
+        for network in addition["networks"]:
+            found[network].add(service)
+    return dict(found)
+
+
+def test_on_the_network_of_a_server_are_the_daemon_and_its_database_and_nobody_else(tree: Tree) -> None:
+    alone = ("playwright", "openmemory", "n8n", "ib", "tradingview", "gemini-image", "filesystem", "memory")
+    added = networks(tree, "ours", *alone, "postgres", "timescaledb", "minio", "arangodb")
+    assert members(added) == {name: {DAEMON, f"mcp-{name}"} for name in alone} | {
+        "postgres": {DAEMON, "mcp-postgres-server", "mcp-postgres"},
+        "timescaledb": {DAEMON, "mcp-timescaledb", "mcp-postgres"},
+        "minio": {DAEMON, "mcp-minio", "mcp-s3"},
+        "arangodb": {DAEMON, "mcp-arangodb", "mcp-arango"},
+    }
+    assert {name for name, network in added["networks"].items() if not network["internal"]} == WITH_INTERNET
+
+
+def test_no_server_is_on_a_network_that_all_of_them_share() -> None:
+    assert {name for name, service in SERVICES.items() if service.get("networks")} == {DAEMON}
+    assert SERVICES[DAEMON]["networks"] == ["api"]
+
+
+def test_only_the_networks_of_enabled_servers_are_made(tree: Tree) -> None:
+    assert members(networks(tree, "ours", "memory")) == {"memory": {DAEMON, "mcp-memory"}}
+    assert networks(tree, "ours") == {"services": {DAEMON: {"networks": []}}, "networks": {}}
+
+
+def test_a_pulled_proxy_shares_its_network_with_the_daemon_and_the_database_of_its_servers(tree: Tree) -> None:
+    added = networks(tree, "pulled", "filesystem", "memory", "postgres", "minio")
+    assert members(added) == {
+        "proxy": {DAEMON, PULLED_PROXY, "mcp-postgres"},
+        "minio": {DAEMON, "mcp-minio", "mcp-s3"},
+    }
+    assert added["networks"]["proxy"]["internal"] is False
