@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import os
+import resource
 import secrets
 import signal
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -22,21 +23,27 @@ from orchestrator import __version__
 from orchestrator.adapters.access_files import AccessFiles
 from orchestrator.adapters.client_library import ClientLibrary
 from orchestrator.adapters.matrix import MatrixHomeserver
-from orchestrator.adapters.metrics import Metrics
+from orchestrator.adapters.memory import give_back_memory
+from orchestrator.adapters.metrics import Gauges, Metrics
 from orchestrator.adapters.tokens import O200kTokenCounter
-from orchestrator.catalog.catalog import Catalog
+from orchestrator.catalog.catalog import Catalog, Edition, Listed
 from orchestrator.catalog.observations import Observations
 from orchestrator.catalog.toolbox import Toolbox
 from orchestrator.domain.errors import OrchestratorError
 from orchestrator.domain.execution import ExecutionResult
 from orchestrator.engines.docker.engine import DockerEngine
-from orchestrator.engines.docker.lockdown import Confinement, Identity
+from orchestrator.engines.docker.launcher_client import LauncherClient
+from orchestrator.engines.docker.launcher_process import LauncherProcess
 from orchestrator.faces.auth import Authenticator
 from orchestrator.faces.context import Services
 from orchestrator.faces.gateway.app import Gateway
 from orchestrator.faces.http.app import build_app
+from orchestrator.faces.http.connection import Connection
+from orchestrator.faces.http.connections import ConnectionLimits, Connections
+from orchestrator.faces.intake import Intake
 from orchestrator.faces.mcp.server import McpFace, build_mcp_face
 from orchestrator.faces.rebinding import HostCheck
+from orchestrator.instance import instance_id, lock_data_directory
 from orchestrator.journals.sqlite import SqliteJournal
 from orchestrator.service.admission import Admission
 from orchestrator.service.chat import Chat
@@ -48,6 +55,7 @@ from orchestrator.service.provisions import Provisions
 from orchestrator.service.readiness import Readiness
 from orchestrator.service.reaper import Reaper
 from orchestrator.service.records import Records
+from orchestrator.service.renewal import Renewal
 from orchestrator.service.sandboxes import Sandboxes
 from orchestrator.service.servers import Servers
 from orchestrator.service.tool_calls import Policy, ToolCalls
@@ -60,12 +68,12 @@ from orchestrator.wrappers.wrapper_files import WrapperFiles
 
 log = structlog.get_logger()
 
-SPARE_ENGINE_CALLS = 8
 STRAY_AFTER_SECONDS = 60.0
+LAST_SWEEP_SECONDS = 5.0
 ACCESS_CHECK_SECONDS = 1.0
-# One byte of code can take six in JSON (\\u00e9), and the rest of the body is small.
-JSON_EXPANSION = 6
-BODY_ALLOWANCE_BYTES = 64 * 1024
+RECHECK_SECONDS = 1.0  # what is wrong is looked at more often than what is well
+BACKLOG = 1024
+UNIDENTIFIED_BYTES = 32 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,31 +107,42 @@ async def serve(settings: Settings) -> None:
 async def running_daemon(settings: Settings) -> AsyncIterator[Daemon]:
     """Build everything and keep it running; what was built last is undone first."""
     async with AsyncExitStack() as undo:
+        lock_data_directory(settings.instance_file.parent)
         instance = instance_id(settings.instance_file)
         journal = SqliteJournal(settings.journal_file, max_executions=settings.journal_max_executions)
         undo.push_async_callback(journal.close)
         access = AccessFiles(settings.roles_file, settings.keys_dir)
         tools = _build_tools(settings, access, journal, undo)
-        programs = _build_programs(settings, access, journal, tools, instance, undo)
+        intake = Intake(
+            total_bytes=settings.max_intake_bytes,
+            per_caller_bytes=settings.max_intake_bytes_per_caller,
+            max_body_bytes=settings.max_body_bytes,
+            body_seconds=settings.body_seconds,
+        )
+        connections = Connections(_connection_limits(settings))
+        gauges = _intake_gauges(intake, connections)
+        programs = _build_programs(settings, access, journal, tools, instance, gauges, undo)
         try:
             await programs.readiness.recover()
         except OrchestratorError as error:  # then the daemon is not ready until it succeeds
             log.error("journal.unavailable", error=error.message)
         await asyncio.to_thread(tools.tokens.count, "the first count loads the vocabulary")
+        await programs.renewal.renew()  # what is built in is there from the start
         loops = await undo.enter_async_context(Loops.running())
-        _start_loops(loops, settings, access, tools, programs)
+        _start_loops(loops, settings, access, tools, programs, instance)
         services = Services(
             executions=programs.executions,
             records=Records(journal, programs.executions.find_running),
-            direct_calls=DirectCalls(tools.calls, journal, instance),
+            direct_calls=DirectCalls(tools.calls, journal, programs.executions.ends, instance),
             authenticator=Authenticator(access),
             hosts=HostCheck(frozenset(settings.allowed_hosts)),
             readiness=programs.readiness,
             tokens=tools.tokens,
             catalog=tools.catalog,
             toolbox=tools.toolbox,
+            questions=tools.calls.rooms.questions,
             chat=tools.chat,
-            max_body_bytes=settings.max_code_bytes * JSON_EXPANSION + BODY_ALLOWANCE_BYTES,
+            intake=intake,
             heartbeat_seconds=settings.heartbeat_seconds,
             render_metrics=programs.metrics.render,
             version=__version__,
@@ -131,7 +150,7 @@ async def running_daemon(settings: Settings) -> AsyncIterator[Daemon]:
         )
         mcp = build_mcp_face(services, settings.mcp_reply_tokens, settings.mcp_progress_seconds)
         loops.run("mcp", mcp.run)
-        port = await undo.enter_async_context(_listening(services, mcp, settings))
+        port = await undo.enter_async_context(_listening(services, mcp, connections, settings))
         undo.push_async_callback(programs.executions.drain, settings.shutdown_grace_seconds)
         yield Daemon(port, programs.executions, programs.readiness, programs.reaper)
 
@@ -145,6 +164,7 @@ class Tools:
     upstreams: Upstreams
     servers_file: WatchedServersFile
     catalog: Catalog
+    changed: asyncio.Event  # what the servers list has changed
     observations: Observations
     toolbox: Toolbox
     calls: ToolCalls
@@ -153,6 +173,7 @@ class Tools:
 
 def _build_tools(settings: Settings, access: AccessFiles, journal: SqliteJournal, undo: AsyncExitStack) -> Tools:
     tokens, observations, homeserver = O200kTokenCounter(), Observations(), None
+    changed = asyncio.Event()
     if settings.matrix_homeserver is not None and settings.matrix_token is not None:
         homeserver = MatrixHomeserver(settings.matrix_homeserver, settings.matrix_token.get_secret_value())
         undo.push_async_callback(homeserver.close)
@@ -162,16 +183,22 @@ def _build_tools(settings: Settings, access: AccessFiles, journal: SqliteJournal
         relist_seconds=settings.relist_seconds,
         call_timeout_seconds=settings.tool_timeout_seconds,
         max_result_bytes=settings.max_tool_result_bytes,
-        on_change=lambda: catalog.refresh(),  # noqa: PLW0108  (the catalog is made from the upstreams, just below)
+        on_change=changed.set,
     )
     servers = Servers(upstreams, ChatServer(chat))
     catalog = Catalog(servers, tokens)
-    catalog.refresh()  # what is built in is there from the start
     toolbox = Toolbox(catalog, observations)
     calls = ToolCalls(
-        toolbox, servers, observations, access, journal, settings.gateway_limits, build_policies(settings)
+        toolbox,
+        servers,
+        observations,
+        access,
+        journal,
+        settings.gateway_limits,
+        build_policies(settings),
+        settings.room_limits,
     )
-    gateway = Gateway(calls, toolbox, settings.max_tool_request_bytes)
+    gateway = Gateway(calls, toolbox, settings.max_tool_request_bytes, settings.tool_stall_seconds)
     undo.push_async_callback(gateway.shut_down)
     return Tools(
         tokens=tokens,
@@ -179,6 +206,7 @@ def _build_tools(settings: Settings, access: AccessFiles, journal: SqliteJournal
         upstreams=upstreams,
         servers_file=WatchedServersFile(settings.servers_file, settings.variables, upstreams),
         catalog=catalog,
+        changed=changed,
         observations=observations,
         toolbox=toolbox,
         calls=calls,
@@ -192,6 +220,7 @@ class Programs:
 
     executions: Executions
     pool: WarmPool
+    renewal: Renewal[Listed, Edition]
     readiness: Readiness
     reaper: Reaper
     metrics: Metrics
@@ -203,13 +232,20 @@ def _build_programs(
     journal: SqliteJournal,
     tools: Tools,
     instance: str,
+    gauges: Gauges,
     undo: AsyncExitStack,
 ) -> Programs:
     engine = build_engine(settings, instance)
     undo.push_async_callback(engine.close)
     sandboxes = Sandboxes(engine, tools.gateway.accept)
+    reaper = Reaper(engine, lambda: sandboxes.ids, stray_after_seconds=STRAY_AFTER_SECONDS)
+    undo.push_async_callback(reaper.remove_what_is_left, LAST_SWEEP_SECONDS)
     undo.push_async_callback(sandboxes.all_destroyed)
-    provisions = Provisions([ClientLibrary(settings.client_library), WrapperFiles(tools.catalog, tools.observations)])
+    wrappers = WrapperFiles(lambda: tools.catalog.latest, tools.observations)
+    provisions = Provisions([ClientLibrary(settings.client_library), wrappers])
+    renewal = Renewal(
+        tools.catalog, provisions, tools.observations, lambda: tuple(access.book.roles.values()), tools.changed
+    )
     pool = WarmPool(sandboxes, lambda: provisions.recipes(access.book), settings.limits(None), settings.pool_size)
     undo.callback(pool.close)
     admission = Admission(
@@ -218,7 +254,7 @@ def _build_programs(
         max_running_per_caller=settings.max_running_per_caller,
         max_waiting_per_caller=settings.max_waiting_per_caller,
     )
-    metrics = Metrics(_gauges(admission, sandboxes, pool))
+    metrics = Metrics(_gauges(admission, sandboxes, pool) | gauges)
     readiness = Readiness(engine, journal, instance)
     executions = Executions(
         ProgramRules(settings.max_code_bytes, settings.max_timeout_seconds, settings.limits),
@@ -231,21 +267,34 @@ def _build_programs(
         instance,
         on_finished=_observer(metrics),
     )
-    reaper = Reaper(engine, lambda: sandboxes.ids, stray_after_seconds=STRAY_AFTER_SECONDS)
-    return Programs(executions, pool, readiness, reaper, metrics)
+    return Programs(executions, pool, renewal, readiness, reaper, metrics)
 
 
-def _start_loops(loops: Loops, settings: Settings, access: AccessFiles, tools: Tools, programs: Programs) -> None:
+def _start_loops(
+    loops: Loops, settings: Settings, access: AccessFiles, tools: Tools, programs: Programs, instance: str
+) -> None:
     async def take_up_access_changes() -> None:
         access.refresh()
         tools.calls.drop_grants_of_lost_keys()
 
+    async def check_readiness() -> None:
+        await programs.readiness.check()
+        # A journal that took another's place learns at once of what is under way, and under which name.
+        await programs.executions.record_what_is_missing()
+        with suppress(OSError):  # then the journal cannot be written either, and its check has told so
+            instance_id(settings.instance_file, instance)
+
+    def until_next_check() -> float:
+        return settings.check_seconds if programs.readiness.ready else min(settings.check_seconds, RECHECK_SECONDS)
+
     loops.run("upstreams", tools.upstreams.run)
-    loops.repeat("readiness", programs.readiness.check, settings.check_seconds)
-    loops.repeat("records", programs.executions.record_what_is_missing, settings.check_seconds)
+    loops.repeat("readiness", check_readiness, until_next_check)
+    loops.repeat("findings", programs.readiness.look_now_and_then, settings.check_seconds)
     loops.repeat("reaper", programs.reaper.remove_orphans, settings.check_seconds)
+    loops.repeat("memory", give_back_memory, settings.check_seconds)
     loops.repeat("access", take_up_access_changes, ACCESS_CHECK_SECONDS)
     loops.repeat("servers", tools.servers_file.take_up_changes, settings.check_seconds)
+    loops.repeat("renewal", programs.renewal.take_up_changes, 0)
     loops.repeat("pool", programs.pool.tend, 0)
 
 
@@ -255,46 +304,55 @@ def build_policies(settings: Settings) -> tuple[Policy, ...]:
 
 
 def build_engine(settings: Settings, owner: str) -> Engine:
-    confinement = Confinement(
-        image=settings.runner_image,
-        network=settings.network,
-        seccomp_profile=settings.seccomp_file.read_text(),
-        runtime=settings.runtime,
-    )
-    identity = Identity(owner=owner, epoch=secrets.token_hex(8))
-    return DockerEngine(
-        settings.docker_host, confinement, identity, max_calls=2 * settings.max_running + SPARE_ENGINE_CALLS
-    )
+    """Use the launcher that the settings name or, without one, a launcher of our own."""
+    epoch = secrets.token_hex(8)
+    if (path := settings.launcher_socket) is not None:
+        return DockerEngine(LauncherClient(lambda: _resolved(path)), epoch, on_close=_nothing)
+    process = LauncherProcess(owner, settings.for_launcher)
+    return DockerEngine(LauncherClient(process.where), epoch, on_close=process.end)
 
 
-def instance_id(file: Path) -> str:
-    """Return the name of this installation, by which it tells its own containers from others'."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    if not file.exists():
-        fresh = file.with_suffix(f".{os.getpid()}")
-        fresh.write_text(secrets.token_hex(8))
-        fresh.replace(file)
-    return file.read_text().strip()
+async def _resolved(path: Path) -> Path:
+    return path
+
+
+async def _nothing() -> None:
+    return
 
 
 @asynccontextmanager
-async def _listening(services: Services, mcp: McpFace, settings: Settings) -> AsyncIterator[int]:
+async def _listening(
+    services: Services, mcp: McpFace, connections: Connections, settings: Settings
+) -> AsyncIterator[int]:
     # A client that goes away cancels its handler, and the handler its execution.
-    runner = web.AppRunner(
-        build_app(services, mcp.handle),
-        access_log=None,
-        auto_decompress=False,
-        handler_cancellation=True,
-        shutdown_timeout=1.0,
-        keepalive_timeout=75,
-    )
+    runner = web.AppRunner(build_app(services, mcp.handle), handler_cancellation=True, shutdown_timeout=1.0)
     await runner.setup()
+    assert runner.server is not None  # noqa: S101  (it is set up)
+    listener = await asyncio.get_running_loop().create_server(
+        partial(Connection, connections, runner.server), settings.host, settings.port, backlog=BACKLOG
+    )
     try:
-        site = web.TCPSite(runner, settings.host, settings.port)
-        await site.start()
-        yield int(runner.addresses[0][1])
+        yield int(listener.sockets[0].getsockname()[1])
     finally:
+        listener.close()
         await runner.cleanup()
+
+
+def _connection_limits(settings: Settings) -> ConnectionLimits:
+    max_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    has_bound = max_files != resource.RLIM_INFINITY
+    executions_of_a_caller = settings.max_running_per_caller + settings.max_waiting_per_caller
+    return ConnectionLimits(
+        in_all=min(settings.max_connections, max_files // 2) if has_bound else settings.max_connections,
+        per_address=settings.max_connections_per_address,
+        per_caller=max(settings.max_connections_per_caller, executions_of_a_caller),
+        requests_per_second=settings.max_requests_per_second,
+        header_bytes=settings.max_header_bytes,
+        header_seconds=settings.header_seconds,
+        stall_seconds=settings.stall_seconds,
+        unidentified_bytes=UNIDENTIFIED_BYTES,
+        unread_bytes=settings.max_unread_bytes,
+    )
 
 
 class Loops:
@@ -318,7 +376,9 @@ class Loops:
     def run(self, name: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         self._started.append(self._tasks.create_task(work(), name=name))
 
-    def repeat(self, name: str, work: Callable[[], Awaitable[object]], every_seconds: float) -> None:
+    def repeat(
+        self, name: str, work: Callable[[], Awaitable[object]], every_seconds: float | Callable[[], float]
+    ) -> None:
         async def forever() -> None:
             while True:
                 try:
@@ -327,12 +387,19 @@ class Loops:
                     log.warning("loop.failed", loop=name, error=error.message)
                 except Exception:
                     log.exception("loop.crashed", loop=name)
-                await asyncio.sleep(every_seconds)
+                await asyncio.sleep(every_seconds() if callable(every_seconds) else every_seconds)
 
         self.run(name, forever)
 
 
-def _gauges(admission: Admission, sandboxes: Sandboxes, pool: WarmPool) -> dict[str, tuple[str, Callable[[], float]]]:
+def _intake_gauges(intake: Intake, connections: Connections) -> Gauges:
+    return {
+        "code_executor_connections": ("Connections to the API.", lambda: len(connections)),
+        "code_executor_intake_bytes": ("Bytes reserved for bodies of requests.", lambda: intake.taken),
+    }
+
+
+def _gauges(admission: Admission, sandboxes: Sandboxes, pool: WarmPool) -> Gauges:
     return {
         "code_executor_running": ("Executions that run now.", lambda: admission.running),
         "code_executor_waiting": ("Executions that wait for a turn.", lambda: admission.waiting),

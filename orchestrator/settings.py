@@ -7,16 +7,27 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AliasChoices, Field, SecretStr
+from pydantic import AliasChoices, Field, SecretStr, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from orchestrator.domain.execution import GatewayLimits, Limits
+from orchestrator.domain.execution import GatewayLimits, Language, Limits, RoomLimits, Shares
 from orchestrator.domain.sandbox import PoolSize
+from orchestrator.service.complaints import MUST_BE
 
 PREFIX = "CODE_EXECUTOR_"
 MIB = 1024 * 1024
 PROJECT = Path(__file__).resolve().parent.parent
 ENV_FILE = PROJECT / ".env"
+SPARE_ENGINE_CALLS = 8
+# Besides those that run: what is being removed, or was just made for the next.
+SPARE_SANDBOXES = 8
+# One byte of code can take six in JSON (\\u00e9), and the rest of the body is small.
+JSON_EXPANSION = 6
+BODY_ALLOWANCE_BYTES = 64 * 1024
+LAUNCHER_FIELDS = (
+    *("docker_host", "runner_image", "runtime", "seccomp_file", "memory_bytes", "cpus", "max_processes"),
+    *("workspace_bytes", "scratch_bytes", "max_running", "max_sandboxes", "log_level", "log_format"),
+)
 # These are for binding; a client on this machine reaches them elsewhere.
 _LOOPBACK_INSTEAD = dict.fromkeys(("", "0.0.0.0", "[::]"), "127.0.0.1")  # noqa: S104
 
@@ -58,10 +69,11 @@ class Settings(BaseSettings):
         description="The engine's socket.",
         validation_alias=AliasChoices(f"{PREFIX}DOCKER_HOST", "DOCKER_HOST"),
     )
-    runner_image: str = Field("mcp-code-executor/runner:latest", description="Image of the sandboxes.")
-    network: str = Field(
-        "mcp-net", description="Internal network of the sandboxes; the daemon creates it if it is missing."
+    launcher_socket: Path | None = Field(
+        None,
+        description="Socket of the launcher, which alone holds the engine's; without one the daemon starts its own.",
     )
+    runner_image: str = Field("mcp-code-executor/runner:latest", description="Image of the sandboxes.")
     runtime: str = Field("runc", description="OCI runtime of the sandboxes, by the engine's name for it.")
     seccomp_file: Path = Field(
         PROJECT / "runner-image" / "seccomp.json", description="Seccomp profile of the sandboxes."
@@ -71,7 +83,7 @@ class Settings(BaseSettings):
     )
     max_timeout_seconds: float = Field(300, gt=0, le=300, description="Longest time limit a caller may ask for.")
     memory_bytes: int = Field(1024 * MIB, ge=64 * MIB, description="Memory of a sandbox; there is no swap.")
-    cpus: float = Field(1.0, gt=0, le=64, description="CPUs of a sandbox.")
+    cpus: float = Field(1.0, ge=0.01, le=64, description="CPUs of a sandbox.")
     max_processes: int = Field(256, ge=16, le=4096, description="Processes and threads in a sandbox.")
     workspace_bytes: int = Field(500 * MIB, ge=MIB, description="Size of /workspace, in memory.")
     scratch_bytes: int = Field(100 * MIB, ge=MIB, description="Size of /tmp and of /tmp/executions, in memory.")
@@ -80,12 +92,67 @@ class Settings(BaseSettings):
     )
     max_code_bytes: int = Field(MIB, ge=1024, le=4 * MIB, description="Largest program, in UTF-8.")
     max_running: int = Field(8, ge=1, le=256, description="Most executions that run at once.")
+    max_sandboxes: int = Field(
+        256,
+        ge=1,
+        le=4096,
+        description="Most sandboxes that the launcher makes at once, at least "
+        f"{SPARE_SANDBOXES} more than run at once; what these leave, warm ones may take.",
+        json_schema_extra={
+            MUST_BE: f"a whole number up to 4096 that is greater than {PREFIX}MAX_RUNNING by at least {SPARE_SANDBOXES}"
+        },
+    )
     max_running_per_caller: int = Field(6, ge=1, le=256, description="Most executions of one caller that run at once.")
+    max_header_bytes: int = Field(
+        32 * 1024, ge=8 * 1024, le=256 * 1024, description="Size limit of all headers of a request together."
+    )
+    header_seconds: float = Field(
+        10, gt=0, le=300, description="Time that the headers of a request may take to arrive, from their first byte."
+    )
+    body_seconds: float = Field(
+        30, gt=0, le=600, description="Time that a body may take to arrive, and may wait for its turn before that."
+    )
+    max_intake_bytes: int = Field(
+        32 * MIB, ge=MIB, description="Most bytes of large bodies (over 64 KiB) held at once; more wait for their turn."
+    )
+    max_intake_bytes_per_caller: int = Field(
+        16 * MIB, ge=MIB, description="Most of them of one caller; never less than the largest body."
+    )
+    max_connections: int = Field(
+        8192,
+        ge=16,
+        description="Most connections to the API; at most half of the files that the daemon may open (`ulimit -n`).",
+    )
+    max_connections_per_address: int = Field(
+        4096,
+        ge=8,
+        description="Most connections from one address. Behind a proxy or a published port all clients may share one.",
+    )
+    max_connections_per_caller: int = Field(
+        256,
+        ge=8,
+        description="Most connections that one caller uses at once; never less than the executions it may have.",
+    )
+    max_requests_per_second: float = Field(
+        200,
+        gt=0,
+        le=1_000_000,
+        description="Requests of one caller in a second that are taken up at once, twice as many after a pause; "
+        "what comes faster waits its turn.",
+    )
+    stall_seconds: float = Field(
+        60, gt=0, description="Time after which a connection is closed whose client reads nothing of its reply."
+    )
+    max_unread_bytes: int = Field(
+        64 * MIB, ge=MIB, description="Most bytes of replies that clients leave unread; then the oldest are dropped."
+    )
     max_waiting: int = Field(64, ge=0, le=10_000, description="Most executions that wait; more are refused.")
     warm_floor: int = Field(1, ge=0, le=64, description="Fewest warm sandboxes per language and role.")
     warm_ceiling: int = Field(24, ge=0, le=256, description="Most warm sandboxes per language and role.")
     warm_memory_bytes: int = Field(1024 * MIB, ge=0, description="Memory that all idle warm sandboxes may take.")
-    warm_max_age_seconds: float = Field(600, gt=0, description="Age at which an unused warm sandbox is replaced.")
+    warm_max_age_seconds: float = Field(
+        600, gt=0, le=24 * 3600, description="Age at which an unused warm sandbox is replaced."
+    )
     max_tool_calls: int = Field(1000, ge=0, description="Most tool calls of one execution.")
     max_concurrent_tool_calls: int = Field(50, ge=1, le=1000, description="Most tool calls of one execution at once.")
     max_tool_request_bytes: int = Field(4 * MIB, ge=1024, description="Size limit of the arguments of a tool call.")
@@ -94,6 +161,39 @@ class Settings(BaseSettings):
         256 * MIB, ge=1024, description="Size limit of all arguments and results of one execution."
     )
     tool_timeout_seconds: float = Field(120, gt=0, description="Time limit of one tool call.")
+    tool_stall_seconds: float = Field(
+        60, gt=0, description="Time after which a program that does not take a result of more than 64 KiB loses it."
+    )
+    max_tool_searches: int = Field(
+        200, ge=0, description="How often one execution may search for tools or ask about them."
+    )
+    max_held_result_bytes: int = Field(
+        256 * MIB,
+        ge=MIB,
+        description="Results of more than 64 KiB that the daemon holds at once; the others wait.",
+    )
+    max_held_result_bytes_per_caller: int = Field(
+        128 * MIB, ge=MIB, description="Results of more than 64 KiB that the daemon holds at once for one caller."
+    )
+    max_held_result_bytes_per_execution: int = Field(
+        64 * MIB, ge=MIB, description="Results of more than 64 KiB that the daemon holds at once for one execution."
+    )
+    max_held_request_bytes: int = Field(
+        64 * MIB, ge=MIB, description="Arguments of more than 64 KiB that the daemon holds at once; the others wait."
+    )
+    max_held_request_bytes_per_caller: int = Field(
+        32 * MIB, ge=MIB, description="Arguments of more than 64 KiB that the daemon holds at once for one caller."
+    )
+    max_server_calls: int = Field(64, ge=1, description="Most tool calls to one server at once; the others wait.")
+    max_server_calls_per_caller: int = Field(
+        16, ge=1, description="Most tool calls of one caller to one server at once."
+    )
+    max_server_request_bytes: int = Field(
+        32 * MIB, ge=1024, description="Arguments that one server is given at once; the others wait."
+    )
+    max_server_request_bytes_per_caller: int = Field(
+        8 * MIB, ge=1024, description="Arguments that one server is given at once by one caller."
+    )
     max_waiting_per_caller: int = Field(48, ge=0, le=10_000, description="Most executions of one caller that wait.")
     matrix_homeserver: Annotated[str, Field(pattern=r"^https?://[^\s/]+")] | None = Field(
         None, description="Address of the Matrix homeserver that chat goes through; none means no chat."
@@ -129,10 +229,29 @@ class Settings(BaseSettings):
         None, description="Key for the command line; by default the first key file that it can read."
     )
 
+    # The launcher, which reads this too, knows nothing of warm sandboxes: `pool_size` keeps those within the rest.
+    @field_validator("max_sandboxes")
+    @classmethod
+    def _leave_room_for_executions(cls, value: int, info: ValidationInfo) -> int:
+        if value < info.data.get("max_running", 0) + SPARE_SANDBOXES:
+            raise ValueError("too few for the executions that may run at once")
+        return value
+
     @property
     def variables(self) -> Mapping[str, str]:
         """Return what ${NAME} may stand for in servers.json."""
         return os.environ
+
+    @property
+    def max_engine_calls(self) -> int:
+        """Return how many calls of the engine are made at once: a start and a removal for each that runs, and a few."""
+        return 2 * self.max_running + SPARE_ENGINE_CALLS
+
+    @property
+    def for_launcher(self) -> Mapping[str, str]:
+        """Return the environment of a launcher: no more than it needs, and none of the secrets."""
+        interpreter = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
+        return interpreter | {f"{PREFIX}{name.upper()}": str(getattr(self, name)) for name in LAUNCHER_FIELDS}
 
     @property
     def journal_file(self) -> Path:
@@ -150,14 +269,33 @@ class Settings(BaseSettings):
             max_request_bytes=self.max_tool_request_bytes,
             max_total_bytes=self.max_tool_total_bytes,
             call_timeout_seconds=self.tool_timeout_seconds,
+            max_held_result_bytes=max(self.max_held_result_bytes_per_execution, self.max_tool_result_bytes),
+            max_searches=self.max_tool_searches,
         )
 
     @property
+    def room_limits(self) -> RoomLimits:
+        """Return what is held for tool calls; there is always room for the largest single result."""
+        one = self.max_tool_result_bytes
+        return RoomLimits(
+            result_bytes=Shares(max(self.max_held_result_bytes, one), max(self.max_held_result_bytes_per_caller, one)),
+            request_bytes=Shares(self.max_held_request_bytes, self.max_held_request_bytes_per_caller),
+            calls_per_server=Shares(self.max_server_calls, self.max_server_calls_per_caller),
+            request_bytes_per_server=Shares(self.max_server_request_bytes, self.max_server_request_bytes_per_caller),
+        )
+
+    @property
+    def max_body_bytes(self) -> int:
+        return self.max_code_bytes * JSON_EXPANSION + BODY_ALLOWANCE_BYTES
+
+    @property
     def pool_size(self) -> PoolSize:
+        """Return how many warm sandboxes are kept; never so many that an execution finds no place for its own."""
+        places = self.max_sandboxes - self.max_running - SPARE_SANDBOXES
         return PoolSize(
             floor=self.warm_floor,
             ceiling=max(self.warm_floor, self.warm_ceiling),
-            memory_bytes=self.warm_memory_bytes,
+            memory_bytes=min(self.warm_memory_bytes, places * min(language.idle_bytes for language in Language)),
             max_age_seconds=self.warm_max_age_seconds,
         )
 
