@@ -16,4 +16,4 @@ async def unharmed(api: Api, installation: Installation) -> AsyncIterator[None]:
     assert await api.get("/livez") == (200, {"status": "alive"})
     result = await api.python("print('ordinary')")
     assert (result["outcome"], result["output"]) == ("completed", "ordinary\n")
-    await eventually(lambda: only_unused_sandboxes_are_left(api, installation.owner), seconds=10)
+    await eventually(lambda: only_unused_sandboxes_are_left(api, installation.owner), seconds=60)

@@ -20,7 +20,7 @@ tell(open_until_refused())
 """
     count, error = await probe(api, code)
     assert error == "EMFILE"
-    assert 900 < count < 1024
+    assert 400 < count < 512
 
 
 async def test_a_sparse_file_is_no_larger_than_a_file_may_be(api):
@@ -127,7 +127,8 @@ tell([int(read_file(own)), int(read_file(supervisor)),
       attempt(write_file, own, "-1000"), attempt(write_file, own, "1000")])
 """
     own, supervisor, lowered, raised = await probe(api, code)
-    assert own >= supervisor >= 500
+    assert own == 1000
+    assert 0 <= supervisor < own  # small, and the one that tells how the program ended
     assert (lowered, raised) == ("EACCES", "ok")
 
 

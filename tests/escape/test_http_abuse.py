@@ -3,9 +3,8 @@
 import asyncio
 import io
 import json
-import re
 import zlib
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack
 
 import pytest
 
@@ -13,62 +12,14 @@ from bench.testbed.engine import sandboxes_of
 from tests.support.api import eventually, until
 from tests.support.daemon_process import DaemonProcess
 from tests.support.installation import Installation
+from tests.support.mcp_clients import META, MODERN
 from tests.support.programs import held
+from tests.support.wire import Wire, answers, length, request
 
 MIB = 1024 * 1024
 HELLO = json.dumps({"code": "print('hello')", "language": "python"}).encode()
+PUBLIC = ("health", "livez", "readyz")
 SMUGGLED = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
-
-
-class Wire:
-    """A connection on which a test writes the bytes itself."""
-
-    def __init__(self, reader, writer):
-        self.reader = reader
-        self.writer = writer
-
-    @classmethod
-    @asynccontextmanager
-    async def to(cls, api):
-        host, port = api.url.removeprefix("http://").split(":")
-        reader, writer = await asyncio.open_connection(host, int(port))
-        try:
-            yield cls(reader, writer)
-        finally:
-            writer.transport.abort()
-
-    async def send(self, data):
-        self.writer.write(data)
-        await self.writer.drain()
-
-    async def status(self, seconds=15):
-        async with asyncio.timeout(seconds):
-            return int((await self.reader.readline()).split()[1])
-
-    async def rest(self, seconds=15):
-        async with asyncio.timeout(seconds):
-            return await self.reader.read()
-
-
-def request(api, start="POST /execute HTTP/1.1", *headers, body=b""):
-    key = api.session.headers["Authorization"].encode()
-    lines = [start.encode(), b"Host: localhost", b"Authorization: " + key, b"Content-Type: application/json", *headers]
-    return b"\r\n".join([*lines, b"", b""]) + body
-
-
-def length(body):
-    return b"Content-Length: %d" % len(body)
-
-
-async def answers(api, data):
-    """The statuses of everything that is answered on one connection before the daemon closes it."""
-    received = b""
-    async with Wire.to(api) as wire:
-        with suppress(ConnectionError):  # it may close while the rest of the request is still on its way
-            await wire.send(data)
-        with suppress(ConnectionError):
-            received = await wire.rest()
-    return [int(status) for status in re.findall(rb"HTTP/1\.[01] (\d{3}) ", received)]
 
 
 async def test_an_ordinary_request_written_by_hand_is_answered(api):
@@ -298,7 +249,9 @@ async def _all_finished(api, count):
         ("localhost:9091", "http://localhost:3000", 200),
     ],
 )
-@pytest.mark.parametrize("start", ["POST /execute HTTP/1.1", "GET /whoami HTTP/1.1", "GET /executions HTTP/1.1"])
+@pytest.mark.parametrize(
+    "start", ["POST /execute HTTP/1.1", *(f"GET /{path} HTTP/1.1" for path in ("whoami", "executions", *PUBLIC))]
+)
 async def test_a_web_page_elsewhere_cannot_use_the_callers_browser(api, start, host, origin, status):
     body = HELLO if start.startswith("POST") else b""
     extra = [b"Origin: " + origin.encode()] if origin is not None else []
@@ -436,6 +389,43 @@ async def test_a_hundred_requests_at_once_on_one_connection_are_answered_in_orde
     assert await answers(api, one * 99 + last) == [200] * 99 + [404]
 
 
+# --- too fast ---
+
+
+async def test_a_flood_of_requests_with_a_key_is_answered_at_its_pace_and_costs_nobody_else_a_turn(tmp_path):
+    pace, connections, loop = 20, 20, asyncio.get_running_loop()
+    installation = Installation.create(tmp_path, max_requests_per_second=pace)
+    async with installation.run() as honest, honest.as_caller(installation.keys["developer"]) as hostile:
+        answered, began = 0, loop.time()
+
+        async def flood():
+            nonlocal answered
+            while True:
+                assert (await hostile.get("/whoami"))[0] == 200
+                answered += 1
+
+        flooding = [asyncio.create_task(flood()) for _ in range(connections)]
+        await until(lambda: answered > 2 * pace)
+        for _ in range(pace):
+            assert (await honest.get("/whoami"))[1]["role"] == "admin"
+        assert (await honest.python("print('served')"))["output"] == "served\n"
+        await asyncio.sleep(1)
+        assert answered <= 2 * pace + pace * (loop.time() - began) + 1
+        assert not any(each.done() for each in flooding)
+        for each in flooding:
+            each.cancel()
+        await asyncio.wait(flooding)
+
+
+async def test_a_request_that_waited_while_its_key_was_taken_away_is_refused(tmp_path):
+    installation = Installation.create(tmp_path, max_requests_per_second=0.5)
+    async with installation.run() as admin, admin.as_caller(installation.keys["developer"]) as developer:
+        assert (await developer.get("/whoami"))[0] == 200  # the burst
+        waiting = asyncio.create_task(developer.get("/whoami"))
+        (installation.settings.keys_dir / "code-executor-developer.sha256").unlink()
+        assert (await waiting)[0] == 401
+
+
 # --- MCP ---
 
 CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
@@ -520,6 +510,54 @@ async def test_an_oversized_message_of_mcp_is_refused(api):
     headers = ACCEPT | {"Content-Type": "application/json"}
     async with api.session.post(f"{api.url}/mcp", data=body, headers=headers) as response:
         assert response.status == 413, await response.text()
+
+
+NUMBERS = {
+    "execute_code": ("timeoutSeconds", {"code": "print(1)", "language": "python"}, 5),
+    "search_tools": ("limit", {"query": "chat"}, 5),
+    "get_execution": ("offset", {}, 0),
+    "chat_read": ("limit", {}, None),  # the control below is chat's own test: this daemon has no homeserver
+}
+HOSTILE_NUMBERS = ["-1", "9223372036854775807", "9223372036854775808", "1" + "0" * 400, "1e400", "-1e400", "NaN", "[]"]
+
+
+async def call_tool(api, name, arguments):
+    """Call it with the arguments as the test wrote them: some are no JSON that a library would write."""
+    params = f'{{"name": "{name}", "arguments": {arguments}, "_meta": {json.dumps(META)}}}'
+    message = f'{{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {params}}}'
+    headers = {"MCP-Protocol-Version": MODERN, "Mcp-Method": "tools/call", "Mcp-Name": name}
+    headers |= ACCEPT | {"Content-Type": "application/json"}
+    async with api.session.post(f"{api.url}/mcp", data=message, headers=headers) as response:
+        return response.status, await response.text()
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+async def test_a_number_beyond_all_bounds_is_an_invalid_argument_of_every_tool(api, name):
+    argument, others, good = NUMBERS[name]
+    await api.python("print('something to read')")
+    if good is not None:
+        status, told = await call_tool(api, name, json.dumps(others | {argument: good}))
+        assert (status, '"isError":true' in told) == (200, False), told
+    for number in HOSTILE_NUMBERS:
+        arguments = json.dumps(others | {argument: "@"}).replace('"@"', number)
+        status, told = await call_tool(api, name, arguments)
+        assert status in (200, 400), (number, told)
+        assert "internal_error" not in told, (number, told)
+        assert status == 400 or "invalid" in told.lower(), (number, told)
+
+
+@pytest.mark.parametrize("number", ["9" * 15, "9" * 16, "9223372036854775808", "-1", "1e9", "\u0661"])
+@pytest.mark.parametrize("name", ["offset", "length"])
+async def test_a_number_beyond_all_bounds_in_the_address_of_a_resource_is_no_fault_of_the_daemon(api, name, number):
+    execution_id = (await api.python("print('something to read')"))["executionId"]
+    params = {"uri": f"execution://{execution_id}/stdout?{name}={number}", "_meta": META}
+    message = CALL | {"method": "resources/read", "params": params}
+    headers = {"MCP-Protocol-Version": MODERN, "Mcp-Method": "resources/read", "Mcp-Name": params["uri"]}
+    if not number.isascii():
+        headers.pop("Mcp-Name")
+    status, _, told = await mcp(api, message, **headers)
+    assert status in (200, 400), told
+    assert "internal" not in told.lower(), told
 
 
 INJECTIONS = [

@@ -87,16 +87,15 @@ stream, datagram, raw, sequenced = 1, 2, 3, 5
 tell([
     {
         "netlink": make(16, raw), "packet": make(17, raw, 3), "vsock": make(40, stream),
-        "algorithms": make(38, sequenced), "bluetooth": make(31, raw), "raw": make(2, raw, 1),
-        "raw ipv6": make(10, raw, 58), "xdp": make(44, raw),
-        "tipc": make(30, stream), "can": make(29, raw), "sctp": make(2, sequenced, 132), "rds": make(21, sequenced),
+        "algorithms": make(38, sequenced), "bluetooth": make(31, raw), "xdp": make(44, raw),
+        "tipc": make(30, stream), "can": make(29, raw), "rds": make(21, sequenced), "unix datagrams": make(1, datagram),
     },
-    {"tcp": make(2, stream), "udp": make(2, datagram), "unix": make(1, stream)},
+    make(1, stream),
 ])
 """
-    refused, allowed = await probe(api, code)
+    refused, control = await probe(api, code)
     assert refused == dict.fromkeys(refused, "EPERM")
-    assert allowed == dict.fromkeys(allowed, "ok")
+    assert control == "ok"
 
 
 async def test_the_foreign_32_bit_abi_cannot_be_used(api):
@@ -149,12 +148,13 @@ tell([attempt(os.mknod, "/workspace/disk", stat.S_IFBLK | 0o600, os.makedev(8, 0
 async def test_a_setuid_bit_gives_nothing(api):
     code = """
 import subprocess
+effective = subprocess.check_output(["/usr/bin/python3", "-c", "import os; print(os.geteuid())"], text=True)
 tell([attempt(os.chmod, "/usr/bin/python3", 0o4755), attempt(os.chown, "/workspace", 0, 0), attempt(os.setuid, 0),
-      subprocess.check_output(["/usr/bin/python3", "-c", "import os; print(os.geteuid())"], text=True)])
+      os.getuid(), int(effective)])
 """
-    *refused, effective = await probe(api, code)
+    *refused, own, effective = await probe(api, code)
     assert set(refused) <= {"EROFS", "EPERM"}
-    assert effective == "1000\n"
+    assert effective == own != 0
 
 
 async def test_an_executable_mapping_of_a_written_file_is_refused(api):

@@ -53,9 +53,9 @@ async def test_one_line_of_100_megabytes_ends_as_output_limit(api, language, cod
 async def test_the_daemons_memory_stays_flat_while_programs_print_without_end(tmp_path):
     code = PRINTERS["python"].format(stream="stdout")
     async with DaemonProcess.running(Installation.create(tmp_path)) as daemon:
-        assert (await daemon.api.python(code))["outcome"] == "output_limit"
-        before = daemon.resident_bytes()
-        daemon.forget_peak()
+        for _ in range(5):
+            assert (await daemon.api.python(code))["outcome"] == "output_limit"
+        before = await daemon.resting_bytes()
         for _ in range(5):
             assert (await daemon.api.python(code))["outcome"] == "output_limit"
         assert daemon.peak_bytes() - before < 8 * MIB

@@ -66,21 +66,21 @@ class Api:
                     yield name, json.loads(text.removeprefix("data: "))
 
 
-async def until(condition: Callable[[], Any], *, seconds: float = 10) -> None:
+async def until(condition: Callable[[], Any], *, seconds: float = 30) -> None:
     """A bounded wait for what only polling can see."""
     async with asyncio.timeout(seconds):
         while not condition():
             await asyncio.sleep(0.02)
 
 
-async def eventually(condition: Callable[[], Awaitable[Any]], *, seconds: float = 10) -> None:
+async def eventually(condition: Callable[[], Awaitable[Any]], *, seconds: float = 30) -> None:
     """The same for what has to be asked."""
     async with asyncio.timeout(seconds):
         while not await condition():
             await asyncio.sleep(0.02)
 
 
-async def until_ready(api: Api, *, seconds: float = 30) -> None:
+async def until_ready(api: Api, *, seconds: float = 60) -> None:
     async with asyncio.timeout(seconds):
         while not await _is_ready(api):
             await asyncio.sleep(0.1)

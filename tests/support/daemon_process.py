@@ -11,7 +11,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.testbed.engine import remove_network
 from bench.testbed.process import listening_port, serve
 from tests.support.api import Api, eventually, until
 from tests.support.installation import Installation
@@ -29,16 +28,15 @@ class DaemonProcess:
         log = installation.settings.data_dir.with_name("daemon.log")
         process = serve(installation, log)
         try:
-            await until(lambda: listening_port(log) or process.poll() is not None, seconds=20)
+            await until(lambda: listening_port(log) or process.poll() is not None, seconds=60)
             assert process.poll() is None, log.read_text()
             async with Api.connect(f"http://127.0.0.1:{listening_port(log)}", installation.keys["admin"]) as api:
-                await eventually(lambda: is_ready(api), seconds=20)
+                await eventually(lambda: is_ready(api), seconds=60)
                 yield cls(process, api)
         finally:
             if process.poll() is None:
                 process.terminate()
             await asyncio.to_thread(process.wait, 30)
-            remove_network(installation.settings.network)
 
     def kill(self) -> None:
         self.process.send_signal(signal.SIGKILL)
@@ -50,6 +48,15 @@ class DaemonProcess:
 
     def resident_bytes(self) -> int:
         return self._memory("VmRSS")
+
+    async def resting_bytes(self) -> int:
+        """Forget the peak and return what it holds at rest: the most of several looks, as it frees some at times."""
+        looks = []
+        for _ in range(20):
+            looks.append(self.resident_bytes())
+            await asyncio.sleep(0.05)
+        self.forget_peak()
+        return max(looks)
 
     def peak_bytes(self) -> int:
         return self._memory("VmHWM")

@@ -17,6 +17,8 @@ class EngineProxy:
         self._pairs: set[asyncio.StreamWriter] = set()
         self._flowing = asyncio.Event()
         self._flowing.set()
+        self._streaming = asyncio.Event()
+        self._streaming.set()
 
     @property
     def docker_host(self) -> str:
@@ -45,26 +47,39 @@ class EngineProxy:
             writer.transport.abort()
 
     def hang(self) -> None:
+        """As when the engine is stopped in the middle of everything: connections are taken and nothing is said."""
         self._flowing.clear()
+
+    def hang_streams(self) -> None:
+        """Hold up what sandboxes and their daemon say to each other; the engine itself answers."""
+        self._streaming.clear()
 
     def flow(self) -> None:
         self._flowing.set()
+        self._streaming.set()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await self._flowing.wait()
         engine_reader, engine_writer = await asyncio.open_unix_connection(ENGINE_SOCKET)
         self._pairs |= {writer, engine_writer}
         try:
-            await asyncio.gather(self._copy(reader, engine_writer), self._copy(engine_reader, writer))
+            attached = asyncio.Event()
+            await asyncio.gather(
+                self._copy(reader, engine_writer, attached), self._copy(engine_reader, writer, attached)
+            )
         finally:
             self._pairs -= {writer, engine_writer}
             for end in (writer, engine_writer):
                 end.close()
 
-    async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, attached: asyncio.Event) -> None:
         with suppress(ConnectionError):
             while data := await reader.read(65536):
+                if b"/attach?" in data[:200]:
+                    attached.set()
                 await self._flowing.wait()
+                if attached.is_set():
+                    await self._streaming.wait()
                 writer.write(data)
                 await writer.drain()
         with suppress(OSError, RuntimeError):

@@ -12,7 +12,7 @@ from itertools import count
 
 from orchestrator.domain.errors import EngineUnavailable, OrchestratorError, SandboxFault
 from orchestrator.domain.execution import Ending, Outcome, Stream
-from orchestrator.domain.sandbox import GATEWAY_PORT, Finding, OwnedContainer, Program, SandboxSpec, Verdict
+from orchestrator.domain.sandbox import GATEWAY, Finding, OwnedContainer, Program, SandboxSpec, Verdict
 from orchestrator.service.ports import Accept
 
 HELLO = "print('hello')"
@@ -22,7 +22,8 @@ READ_WHAT_IS_GIVEN = "import os\nprint(open('/workspace/given/file.txt').read(),
 FLOOD = "while True: print('x' * 1000)"
 CALL_THE_GATEWAY = (
     "import socket\n"
-    f"with socket.create_connection(('127.0.0.1', {GATEWAY_PORT})) as gateway:\n"
+    "with socket.socket(socket.AF_UNIX) as gateway:\n"
+    f"    gateway.connect({GATEWAY!r}.replace('@', chr(0)))\n"
     "    print(gateway.makefile().read(), end='')"
 )
 

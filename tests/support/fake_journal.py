@@ -7,7 +7,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from orchestrator.domain.errors import JournalUnavailable
-from orchestrator.domain.execution import ExecutionRecord, ExecutionResult, Filter, Outcome, Page, State, Stream
+from orchestrator.domain.execution import (
+    ExecutionRecord,
+    ExecutionResult,
+    Filter,
+    Outcome,
+    Page,
+    State,
+    Stream,
+    Unfinished,
+)
 from orchestrator.domain.ledger import CallRecord, ToolCall
 
 UNFINISHED = (State.QUEUED, State.RUNNING)
@@ -20,6 +29,12 @@ class FakeJournal:
         self.keys: dict[tuple[str, str], str] = {}
         self.calls: dict[str, dict[int, ToolCall]] = {}
         self.broken = False
+        self.renewals = 0
+
+    def lose_everything(self) -> None:
+        """As when its file was deleted, and another took its place."""
+        self.records, self.outputs, self.keys, self.calls = {}, {}, {}, {}
+        self.renewals += 1
 
     async def open(self, record: ExecutionRecord, idempotency_key: str | None = None) -> None:
         self._require_writable()
@@ -29,17 +44,21 @@ class FakeJournal:
 
     async def mark_running(self, execution_id: str) -> None:
         self._require_writable()
-        self.records[execution_id] = replace(self.records[execution_id], state=State.RUNNING)
+        if execution_id in self.records:
+            self.records[execution_id] = replace(self.records[execution_id], state=State.RUNNING)
 
     async def record_calls(self, calls: Sequence[CallRecord]) -> None:
         self._require_writable()
         for record in calls:
-            if self.records[record.execution_id].state in UNFINISHED:
+            known = self.records.get(record.execution_id)
+            if known is not None and known.state in UNFINISHED:
                 self._calls_of(record.execution_id)[record.number] = record.call
 
-    async def finish(self, result: ExecutionResult) -> None:
+    async def finish(self, result: ExecutionResult, idempotency_key: str | None = None) -> None:
         self._require_writable()
         record = result.record
+        if record.id not in self.records:
+            self._resume(record, idempotency_key)
         self._calls_of(record.id).update(enumerate(record.tool_calls))
         sequence = self.records[record.id].sequence
         self.records[record.id] = replace(record, sequence=sequence, tool_calls=())
@@ -58,6 +77,22 @@ class FakeJournal:
                 detail="The daemon stopped before the program ended.",
             )
         return len(unfinished)
+
+    async def take_over(self, instance: str, unfinished: Sequence[Unfinished]) -> None:
+        self._require_writable()
+        await self.mark_interrupted(instance)
+        for each in unfinished:
+            known = self.records.get(each.record.id)
+            if known is None or known.state is State.INTERRUPTED:
+                self._resume(each.record, each.idempotency_key)
+                self._calls_of(each.record.id).update(enumerate(each.record.tool_calls))
+
+    def _resume(self, record: ExecutionRecord, idempotency_key: str | None) -> None:
+        known = self.records.get(record.id)
+        sequence = known.sequence if known is not None else len(self.records) + 1
+        self.records[record.id] = replace(record, sequence=sequence, tool_calls=())
+        if idempotency_key is not None:
+            self.keys.setdefault((record.caller, idempotency_key), record.id)
 
     async def find(self, execution_id: str) -> ExecutionRecord | None:
         record = self.records.get(execution_id)

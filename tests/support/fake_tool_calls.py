@@ -9,8 +9,9 @@ from orchestrator.domain.ledger import ToolCall
 
 
 class FakeGrant:
-    def __init__(self, sandbox_id: str) -> None:
+    def __init__(self, sandbox_id: str, made: tuple[ToolCall, ...]) -> None:
         self.sandbox_id = sandbox_id
+        self.made = made
         self.open = True
 
     environment: ClassVar[dict[str, str]] = {}
@@ -19,7 +20,7 @@ class FakeGrant:
         self.open = False
 
     def calls(self) -> tuple[ToolCall, ...]:
-        return ()
+        return self.made
 
     def images(self) -> tuple[Image, ...]:
         return ()
@@ -28,14 +29,15 @@ class FakeGrant:
 class FakeToolCalls:
     def __init__(self) -> None:
         self.grants: list[FakeGrant] = []
+        self.made: tuple[ToolCall, ...] = ()  # by whatever runs next
 
-    def open(self, caller, execution_id, notify, sandbox_id=None) -> FakeGrant:
+    def open(self, caller, execution_id, notify, sandbox_id=None, *, at_most_once=False) -> FakeGrant:
         assert all(not grant.open for grant in self.grants if grant.sandbox_id == sandbox_id)
-        grant = FakeGrant(sandbox_id)
+        grant = FakeGrant(sandbox_id, self.made)
         self.grants.append(grant)
         return grant
 
 
 class FakeProvisions:
-    def for_role(self, role, language) -> tuple[Recipe, dict[str, str]]:
+    async def for_role(self, role, language) -> tuple[Recipe, dict[str, str]]:
         return Recipe(language), {}

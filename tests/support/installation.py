@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, Self
 
 from bench.testbed import installation
-from bench.testbed.engine import remove_network
 from orchestrator.daemon import running_daemon
 from tests.support.api import Api, until
 
@@ -23,13 +22,10 @@ class Installation(installation.Installation):
 
     @asynccontextmanager
     async def run(self) -> AsyncIterator[Api]:
-        """A daemon that is ready; afterwards nothing of it is left on the engine but the network, which goes too."""
-        try:
-            async with (
-                running_daemon(self.settings) as daemon,
-                Api.connect(f"http://127.0.0.1:{daemon.port}", self.keys["admin"]) as api,
-            ):
-                await until(lambda: daemon.readiness.ready, seconds=30)
-                yield api
-        finally:
-            remove_network(self.settings.network)
+        """A daemon that is ready; afterwards nothing of it is left on the engine."""
+        async with (
+            running_daemon(self.settings) as daemon,
+            Api.connect(f"http://127.0.0.1:{daemon.port}", self.keys["admin"]) as api,
+        ):
+            await until(lambda: daemon.readiness.ready, seconds=60)
+            yield api

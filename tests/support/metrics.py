@@ -5,7 +5,7 @@ from __future__ import annotations
 from prometheus_client.parser import text_string_to_metric_families
 
 from bench.testbed.engine import sandboxes_of
-from tests.support.api import Api
+from tests.support.api import Api, eventually
 
 
 async def samples(api: Api) -> dict[tuple[str, ...], float]:
@@ -22,6 +22,13 @@ async def samples(api: Api) -> dict[tuple[str, ...], float]:
 
 async def gauges(api: Api) -> dict[str, float]:
     return {key[0]: value for key, value in (await samples(api)).items() if len(key) == 1}
+
+
+async def until_warm(api: Api, count: int = 1) -> None:
+    async def is_warm() -> bool:
+        return (await gauges(api))["code_executor_warm"] >= count
+
+    await eventually(is_warm)
 
 
 async def only_unused_sandboxes_are_left(api: Api, owner: str) -> bool:

@@ -16,7 +16,7 @@ from tests.support.installation import PROJECT
 IMAGE = "mcp-code-executor/runner-stress:latest"
 WORKERS = 4
 # What the lockdown lets run; files are in memory there.
-STRESSORS = ("cpu", "vm", "fork", "switch", "pipe", "sock", "hdd")
+STRESSORS = ("cpu", "vm", "fork", "switch", "pipe", "sockpair", "hdd")
 # All workers of a kind share vm-bytes. write64 counts while it writes; other methods count a whole round at its end.
 MODEST = ("--vm-bytes", "400M", "--vm-method", "write64", "--hdd-bytes", "16M", "--temp-path", "/workspace")
 PROGRAM = r"""

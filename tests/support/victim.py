@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from bench.testbed.engine import remove_containers_of, remove_network
+from bench.testbed.engine import remove_containers_of
 from bench.testbed.process import listening_port, serve
 from tests.support.api import Api, eventually, until
 from tests.support.daemon_process import is_ready
@@ -75,7 +75,6 @@ class Victim:
     def remove_what_is_left(self) -> None:
         if self.installation.was_started:
             remove_containers_of(self.owner)
-        remove_network(self.installation.settings.network)
 
     @property
     def _ended(self) -> bool:
