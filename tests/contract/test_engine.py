@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from bench.testbed.engine import engine_is_there, remove_network
+from bench.testbed.engine import engine_is_there
 from orchestrator.daemon import build_engine
 from orchestrator.domain.execution import Language, Outcome, Recipe, Stream
 from orchestrator.domain.sandbox import Program, SandboxSpec, Verdict
@@ -38,7 +38,6 @@ async def engine(request, tmp_path_factory):
     for left in await real.list_owned():
         await real.remove(left.id)
     await real.close()
-    remove_network(settings.network)
 
 
 @pytest.fixture
@@ -119,13 +118,6 @@ async def test_what_runs_is_listed_as_owned_until_it_is_destroyed(engine):
     assert sandbox.id not in await owned_ids(engine)
 
 
-async def test_what_the_engine_keeps_beside_its_sandboxes_is_told_as_in_use(engine):
-    sandbox = await engine.create_sandbox(spec(), refuse)
-    beside = [owned for owned in await engine.list_owned() if owned.id != sandbox.id]
-    assert all(owned.in_use for owned in beside)
-    await sandbox.destroy()
-
-
 async def test_sandboxes_at_the_same_time_and_after_each_other_are_different_ones(engine):
     together = [await engine.create_sandbox(spec(), refuse) for _ in range(2)]
     for sandbox in together:
@@ -178,7 +170,10 @@ async def test_a_connection_to_the_gateways_port_is_accepted_as_this_sandboxs(en
 async def test_it_describes_itself_and_finds_nothing_wrong(engine):
     findings = await engine.describe()
     assert findings
-    assert [finding for finding in findings if finding.verdict is not Verdict.OK] == []
+    assert [finding for finding in findings if finding.verdict is Verdict.FAILED] == []
+    # What a host may lack without being wrong.
+    lacking = {finding.check for finding in findings if finding.verdict is Verdict.WARNING}
+    assert lacking <= {"users", "mandatory access control"}
 
 
 class Greeter(asyncio.Protocol):

@@ -15,6 +15,7 @@ from orchestrator.domain.execution import (
     State,
     Stream,
     Timings,
+    Unfinished,
     Usage,
 )
 from orchestrator.domain.ledger import CallOutcome, CallRecord, ToolCall
@@ -93,6 +94,55 @@ async def test_an_interrupted_execution_keeps_its_calls_and_those_in_flight_stay
     await journal.mark_interrupted("")
     assert await calls_of(journal, "a") == calls
     assert (await journal.find_by_key(DEVELOPER.key_name, "key")).tool_calls == calls
+
+
+async def test_a_key_names_the_newest_execution_that_it_was_used_for(journal):
+    await journal.open(record(id="first"), "key")
+    await journal.open(record(id="another caller's", caller=ADMIN), "key")
+    await journal.finish(result_of("first"))
+    await journal.open(record(id="second"), "key")
+    assert (await journal.find_by_key(DEVELOPER.key_name, "key")).id == "second"
+    assert (await journal.find_by_key(ADMIN.key_name, "key")).id == "another caller's"
+    assert (await journal.find("first")).exit_code == 3
+
+
+async def test_an_end_is_remembered_even_if_the_beginning_was_lost(journal):
+    await journal.finish(result_of("a", stdout=b"out", calls=(tool_call(),)), "key")
+    found = await journal.find_by_key(DEVELOPER.key_name, "key")
+    assert (found.id, found.state, found.outcome) == ("a", State.FINISHED, Outcome.FAILED)
+    assert found.tool_calls == (tool_call(),)
+    assert await journal.output("a", Stream.STDOUT, 0, 10) == Page(b"out", 3)
+
+
+async def test_a_key_that_another_execution_took_stays_with_it_when_an_end_is_told_late(journal):
+    await journal.open(record(id="newer"), "key")
+    await journal.finish(result_of("older"), "key")
+    assert (await journal.find("older")).state is State.FINISHED
+    assert (await journal.find_by_key(DEVELOPER.key_name, "key")).id == "newer"
+
+
+async def test_a_journal_that_took_anothers_place_learns_what_is_under_way_and_that_nothing_else_is(journal):
+    """It may be an older copy, in which some of it still runs and something else never ended."""
+    for id, instance in (("known", "me"), ("stale", "me"), ("theirs", "another")):
+        await journal.open(replace(record(id=id, state=State.RUNNING), instance=instance))
+    await journal.open(replace(record(id="ended", state=State.RUNNING), instance="me"))
+    await journal.finish(result_of("ended"))
+    now = [replace(record(id=id, state=State.RUNNING), instance="me") for id in ("known", "lost", "ended")]
+    now[1] = replace(now[1], tool_calls=(tool_call(),))
+    await journal.take_over("me", [Unfinished(each, f"key of {each.id}") for each in now])
+    states = {id: (await journal.find(id)).state for id in ("known", "lost", "stale", "theirs", "ended")}
+    assert states == {
+        "known": State.RUNNING,
+        "lost": State.RUNNING,
+        "stale": State.INTERRUPTED,
+        "theirs": State.RUNNING,
+        "ended": State.FINISHED,
+    }
+    lost = await journal.find_by_key(DEVELOPER.key_name, "key of lost")
+    assert (lost.id, lost.tool_calls, lost.outcome) == ("lost", (tool_call(),), None)
+    await journal.record_calls([CallRecord("lost", 1, tool_call())])
+    await journal.finish(result_of("lost", calls=(tool_call(), tool_call())))
+    assert (await journal.find("lost")).outcome is Outcome.FAILED
 
 
 async def test_output_is_read_by_range(journal):

@@ -90,7 +90,7 @@ async def test_the_reply_names_the_limits_that_held(api):
 
 async def test_the_metrics_count_tokens_time_and_memory(api):
     short = (await api.python("print('word')"))["metrics"]
-    long = (await api.python("print('word ' * 500)\nsum(range(3_000_000))"))["metrics"]
+    long = (await api.python("print('word ' * 500)\nsum(range(30_000_000))"))["metrics"]
     assert 0 < short["outputTokens"] < 5 < 400 < long["outputTokens"] < 600
     assert long["cpuMs"] > short["cpuMs"]
     assert long["maxMemoryBytes"] > MIB
@@ -156,7 +156,7 @@ async def test_streamed_output_that_ends_within_a_character_equals_the_result(ap
 
 async def test_a_quiet_stream_has_heartbeats(tmp_path):
     async with Installation.create(tmp_path, heartbeat_seconds=0.1).run() as api:
-        events = [event async for event in api.stream("import time; time.sleep(1); print('woke')", "python")]
+        events = [event async for event in api.stream("import time; time.sleep(3); print('woke')", "python")]
     beats = [fields for name, fields in events if name == "heartbeat"]
     assert len(beats) >= 3
     assert {beat["state"] for beat in beats} <= {"queued", "running"}
@@ -176,8 +176,8 @@ async def test_the_stream_is_an_event_stream_that_nobody_may_cache(api):
 async def test_a_client_that_drops_its_stream_cancels_the_execution(cold):
     async with held(cold) as program:
         assert len(sandboxes_for(program.execution_id)) == 1
-    await until(lambda: not sandboxes_for(program.execution_id), seconds=5)
-    await eventually(lambda: is_cancelled(cold, program.execution_id), seconds=5)
+    await until(lambda: not sandboxes_for(program.execution_id), seconds=20)
+    await eventually(lambda: is_cancelled(cold, program.execution_id), seconds=20)
 
 
 async def is_cancelled(api, execution_id):
@@ -193,8 +193,8 @@ async def test_a_client_that_drops_its_json_call_cancels_the_execution(cold):
     calling.cancel()
     with pytest.raises(asyncio.CancelledError):
         await calling
-    await until(lambda: not sandboxes_for(execution_id), seconds=5)
-    await eventually(lambda: is_cancelled(cold, execution_id), seconds=5)
+    await until(lambda: not sandboxes_for(execution_id), seconds=20)
+    await eventually(lambda: is_cancelled(cold, execution_id), seconds=20)
 
 
 async def newest_id(api):
@@ -242,7 +242,7 @@ async def test_delete_cancels_and_answers_with_the_result(cold):
         last = [event async for event in events][-1]
     assert (status, result["outcome"], result["output"]) == (200, "cancelled", "running\n")
     assert (last[0], last[1]["outcome"]) == ("result", "cancelled")
-    await until(lambda: not sandboxes_for(execution_id), seconds=5)
+    await until(lambda: not sandboxes_for(execution_id), seconds=20)
 
 
 async def test_a_finished_execution_cannot_be_cancelled(api):
@@ -595,7 +595,21 @@ async def test_health_has_its_original_fields(api):
 
 async def test_livez_and_readyz_answer(api):
     assert await api.get("/livez") == (200, {"status": "alive"})
-    assert await api.get("/readyz") == (200, {"status": "ready"})
+    status, told = await api.get("/readyz")
+    assert (status, told["status"]) == (200, "ready")
+
+
+async def test_readyz_tells_of_the_host_to_whoever_has_a_key_and_to_nobody_else(api):
+    async def is_looked_at():
+        return bool((await api.get("/readyz"))[1]["findings"])
+
+    await eventually(is_looked_at)
+    _, told = await api.get("/readyz")
+    assert all(finding.keys() == {"check", "verdict", "detail", "fix"} for finding in told["findings"])
+    assert {"runtime", "seccomp", "memory for filters", "users"} <= {finding["check"] for finding in told["findings"]}
+    for key in (None, "wrong"):
+        async with api.as_caller(key) as stranger:
+            assert await stranger.get("/readyz") == (200, {"status": "ready"})
 
 
 async def test_metrics_are_in_the_text_format(api):

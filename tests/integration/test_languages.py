@@ -274,7 +274,16 @@ async def test_the_working_directory_is_the_workspace(api, language, code):
 async def test_the_environment_holds_nothing_of_the_host(api, language, code, monkeypatch):
     monkeypatch.setenv("CODE_EXECUTOR_TEST_SECRET", "of the host")
     names = (await api.execute(code, language))["output"].split()
-    assert names == ["CODE_EXECUTOR_GATEWAY", "CODE_EXECUTOR_GRANT", "HOME", "LANG", "PATH", "TMPDIR"]
+    assert names == [
+        "CODE_EXECUTOR_GATEWAY",
+        "CODE_EXECUTOR_GRANT",
+        "HOME",
+        "LANG",
+        "LOGNAME",
+        "PATH",
+        "TMPDIR",
+        "USER",
+    ]
 
 
 @pytest.mark.parametrize(

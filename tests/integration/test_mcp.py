@@ -38,7 +38,7 @@ from tests.support.upstream_server import ScriptedProxy, reply, serving, tool
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 SLEEPER = "import time\nprint('up', flush=True)\ntime.sleep(60)"
-KILLED_WITHIN_SECONDS = 2.0
+KILLED_WITHIN_SECONDS = 10.0  # far below the time that it would sleep; figures.md tells how soon it is
 
 each_era = pytest.mark.parametrize("era", [LEGACY, MODERN])
 each_transport = pytest.mark.parametrize("transport", list(TRANSPORTS))
@@ -170,7 +170,7 @@ async def test_progress_comes_at_once_and_then_with_the_newest_line(place, era, 
         if message == "second":
             two_lines.set()
 
-    code = "import time\nprint('first', flush=True)\ntime.sleep(.5)\nprint('second', flush=True)\ntime.sleep(1)"
+    code = "import time\nprint('first', flush=True)\ntime.sleep(2)\nprint('second', flush=True)\ntime.sleep(2)"
     async with place.client(era, transport) as client:
         await client.call_tool("execute_code", python(code), progress_callback=note)
     assert two_lines.is_set()
@@ -222,7 +222,7 @@ async def test_a_client_that_is_killed_in_the_middle_of_a_call_leaves_no_sandbox
     call: dict[str, Any] = {"name": "execute_code", "arguments": python(SLEEPER)}
     if era == LEGACY:
         _say(bridge, {"id": 0, "method": "initialize", "params": INITIALIZE})
-        await asyncio.wait_for(bridge.stdout.readline(), 10)
+        await asyncio.wait_for(bridge.stdout.readline(), 30)
     else:
         call["_meta"] = {
             "io.modelcontextprotocol/protocolVersion": MODERN,
@@ -239,12 +239,12 @@ async def test_a_client_that_closes_its_pipes_in_the_middle_of_a_call_leaves_no_
     earlier = (await place.newest())["executionId"]
     bridge = await _bridge(place)
     _say(bridge, {"id": 0, "method": "initialize", "params": INITIALIZE})
-    await asyncio.wait_for(bridge.stdout.readline(), 10)
+    await asyncio.wait_for(bridge.stdout.readline(), 30)
     _say(bridge, {"id": 1, "method": "tools/call", "params": {"name": "execute_code", "arguments": python(SLEEPER)}})
     execution_id = await place.running_after(earlier)
     bridge.stdin.close()
     await place.assert_killed(execution_id)
-    assert await asyncio.wait_for(bridge.wait(), 5) == 0
+    assert await asyncio.wait_for(bridge.wait(), 20) == 0
 
 
 async def _bridge(place: Place) -> Any:
@@ -453,7 +453,7 @@ async def test_a_running_execution_is_read_and_cancelled_by_its_id(place):
         execution_id = await place.running_after(earlier)
         so_far = await client.call_tool("get_execution", {"executionId": execution_id})
         cancelled = await client.call_tool("cancel_execution", {"executionId": execution_id})
-        ended = await asyncio.wait_for(call, 5)
+        ended = await asyncio.wait_for(call, 20)
         again = await client.call_tool("cancel_execution", {"executionId": execution_id})
     assert (so_far.structured_content["state"], so_far.structured_content["text"]) == ("running", "up\n")
     assert not cancelled.is_error
@@ -534,7 +534,7 @@ async def test_a_revoked_key_is_refused_also_in_an_open_session(own_installation
                 async with client.post("tools/list", {}, 1) as response:
                     return bool(response.status == 401)
 
-            await eventually(is_refused, seconds=5)
+            await eventually(is_refused, seconds=20)
         async with http_client(api.url, rotated.read(), LEGACY) as renewed:
             assert len((await renewed.list_tools()).tools) == 10
 

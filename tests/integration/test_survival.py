@@ -3,7 +3,9 @@
 import asyncio
 import gc
 import json
+import os
 import sqlite3
+import tempfile
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, closing, contextmanager
 
 import pytest
@@ -14,14 +16,12 @@ from bench.testbed.engine import (
     containers_of_epochs,
     engine,
     epochs_of,
-    networks_named,
-    remove_network,
     sandboxes_of,
 )
 from orchestrator.commands import keys
-from orchestrator.daemon import build_engine, instance_id, running_daemon
+from orchestrator.daemon import instance_id, running_daemon
 from orchestrator.domain.execution import Language
-from orchestrator.journals import sqlite as journal
+from orchestrator.journals import connection as journal
 from tests.integration.conftest import NO_WARM_SANDBOXES
 from tests.support.api import Api, eventually, until
 from tests.support.daemon_process import DaemonProcess
@@ -100,6 +100,15 @@ async def test_a_killed_daemon_leaves_no_running_sandbox_and_a_restart_no_contai
         assert (await api.python("print('works')"))["output"] == "works\n"
 
 
+async def test_a_killed_daemon_leaves_nothing_in_the_directory_of_temporary_files(own_installation, monkeypatch):
+    with tempfile.TemporaryDirectory() as directory:  # short, as the name of a socket must be
+        monkeypatch.setenv("TMPDIR", directory)
+        async with DaemonProcess.running(own_installation) as daemon:
+            assert os.listdir(directory)
+            daemon.kill()
+            await until(lambda: not os.listdir(directory), seconds=15)
+
+
 @asynccontextmanager
 async def an_installation_with_tools(directory):
     """One tool answers, the other never does."""
@@ -164,10 +173,10 @@ async def test_sigterm_lets_a_program_finish_within_the_grace(tmp_path):
         assert (await record_of(api, execution_id))["outcome"] == "completed"
 
 
-async def test_a_daemon_that_stops_takes_its_slots_along(own_installation):
+async def test_a_daemon_that_stops_takes_its_warm_sandboxes_along(own_installation):
     async with own_installation.run() as api:
         await api.python("pass")
-        assert sandboxes_of(own_installation.owner, "slot")
+        await until(lambda: sandboxes_of(own_installation.owner))
     assert containers_of(own_installation.owner) == []
 
 
@@ -193,17 +202,6 @@ async def has_printed(api):
     _, listing = await api.get("/executions?limit=1")
     (newest,) = listing["executions"]
     return (await record_of(api, newest["executionId"]))["output"] == "running\n"
-
-
-async def test_a_slot_killed_from_outside_is_replaced(tmp_path):
-    installation = Installation.create(tmp_path, **NO_WARM_SANDBOXES)
-    async with installation.run() as api:
-        await api.python("pass")
-        await until(lambda: not sandboxes_of(installation.owner))
-        (slot,) = sandboxes_of(installation.owner, "slot")
-        slot.kill()
-        assert (await api.python("print('works')"))["output"] == "works\n"
-        await until(lambda: slot.id not in {each.id for each in sandboxes_of(installation.owner, "slot")})
 
 
 # --- what others left ---
@@ -270,7 +268,7 @@ async def test_a_rotated_key_is_taken_up_without_a_restart(own_installation):
     async with own_installation.run() as api:
         assert await status_with(api, old) == 200
         (rotated,) = keys.rotate(files, "developer")
-        await eventually(lambda: accepts(api, rotated.read()), seconds=5)
+        await eventually(lambda: accepts(api, rotated.read()), seconds=20)
         assert await status_with(api, old) == 401
         assert (await api.get("/executions"))[0] == 200
 
@@ -281,7 +279,7 @@ async def test_a_key_whose_hash_is_removed_is_refused_without_a_restart(own_inst
     async with own_installation.run() as api:
         assert await status_with(api, developer.read()) == 200
         developer.hash_path.unlink()
-        await eventually(lambda: refuses(api, developer.read()), seconds=5)
+        await eventually(lambda: refuses(api, developer.read()), seconds=20)
 
 
 async def status_with(api, key):
@@ -302,66 +300,25 @@ async def refuses(api, key):
 
 @asynccontextmanager
 async def not_ready(installation):
-    try:
-        async with (
-            running_daemon(installation.settings) as daemon,
-            Api.connect(f"http://127.0.0.1:{daemon.port}", installation.keys["admin"]) as api,
-        ):
-            await until(lambda: daemon.readiness.problem is None or daemon.readiness.problem.code != "not_ready")
-            yield api
-    finally:
-        remove_network(installation.settings.network)
-
-
-@pytest.mark.parametrize(
-    "options",
-    [{"internal": False}, {"internal": True}],
-    ids=["not internal", "internal, but the host has an address on it"],
-)
-async def test_an_unsafe_network_is_refused(own_installation, options):
-    engine().networks.create(own_installation.settings.network, driver="bridge", **options)
-    async with not_ready(own_installation) as api:
-        status, problem = await api.get("/readyz")
-        assert (status, problem["code"]) == (503, "network_unsafe")
-        assert problem["hint"]
-        assert (await api.get("/livez"))[0] == 200
-        assert (await api.get("/health"))[1]["status"] != "healthy"
-
-
-async def test_nothing_runs_on_an_unsafe_network(own_installation):
-    engine().networks.create(own_installation.settings.network, driver="bridge", internal=False)
-    async with not_ready(own_installation) as api:
-        status, problem = await api.post("/execute", {"code": "console.log('ran')"})
-        assert (status, problem.get("code")) == (503, "network_unsafe"), problem
-        assert containers_of(own_installation.owner) == []
-
-
-async def test_the_daemon_recovers_when_the_unsafe_network_is_removed(own_installation):
-    network = engine().networks.create(own_installation.settings.network, driver="bridge", internal=False)
-    async with not_ready(own_installation) as api:
-        network.remove()
-        await eventually(lambda: is_ready(api))
-        assert (await api.python("print('works')"))["output"] == "works\n"
-
-
-async def test_the_network_is_made_once_however_many_need_it_at_once(own_installation):
-    settings = own_installation.settings
-    docker_engine = build_engine(settings, instance_id(settings.instance_file))
-    try:
-        faults = await asyncio.gather(*(docker_engine.prepare() for _ in range(6)), return_exceptions=True)
-        assert len(networks_named(settings.network)) == 1
-        assert faults == [None] * 6
-    finally:
-        await docker_engine.close()
-        remove_network(settings.network)
+    async with (
+        running_daemon(installation.settings) as daemon,
+        Api.connect(f"http://127.0.0.1:{daemon.port}", installation.keys["admin"]) as api,
+    ):
+        await until(lambda: daemon.readiness.problem is None or daemon.readiness.problem.code != "not_ready")
+        yield api
 
 
 async def is_ready(api):
     return (await api.get("/readyz"))[0] == 200
 
 
+async def tells(api, code):
+    return (await api.get("/readyz"))[1].get("code") == code
+
+
 async def test_a_missing_image_is_said_and_nothing_runs(tmp_path):
     async with not_ready(Installation.create(tmp_path, runner_image="mcp-code-executor/not-there:latest")) as api:
+        await eventually(lambda: tells(api, "runner_image_missing"))  # a launcher that starts slowly is told first
         status, problem = await api.get("/readyz")
         assert (status, problem["code"]) == (503, "runner_image_missing")
         status, problem = await api.post("/execute", {"code": "1"})

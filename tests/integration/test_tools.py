@@ -14,16 +14,18 @@ from aiohttp import web
 from tests.support.api import Api
 from tests.support.installation import PROJECT, Installation
 from tests.support.metrics import samples
+from tests.support.programs import PRELUDE
 from tests.support.upstream_server import Huge, ScriptedProxy, Slow, malformed, reply, resets, serving, tool
 
 SERVERS = PROJECT / ".build" / "mcp-servers" / "node_modules" / "@modelcontextprotocol"
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 ODD_NAMES = ("get-weread-rank", "a.b", "class", "größe", "Echo")
 
-PROBE = """
-import http.client, json, os
+PROBE = (
+    PRELUDE
+    + """
 def ask(path, body, token=None, method="POST", headers={}):
-    connection = http.client.HTTPConnection("127.0.0.1", 9092, timeout=10)
+    connection = gateway_client()
     grant = os.environ["CODE_EXECUTOR_GRANT"] if token is None else token
     connection.request(method, path, body, {"Authorization": f"Bearer {grant}", **headers})
     response = connection.getresponse()
@@ -31,6 +33,7 @@ def ask(path, body, token=None, method="POST", headers={}):
 def call(server, tool, arguments={}, **more):
     return ask("/call", json.dumps({"server": server, "tool": tool, "arguments": arguments}), **more)
 """
+)
 
 
 @dataclass
@@ -254,19 +257,25 @@ async def test_a_huge_result_is_refused_without_being_held(stack):
 
 async def test_a_tool_renamed_between_list_and_call_is_a_clear_error(stack):
     kept = stack.proxy.tools["postgres"]
-    renamed = [item for item in kept if item["name"] != "renamed"]
-    stack.proxy.tools["postgres"] = renamed
+
+    async def rename(_, message):
+        stack.proxy.tools["postgres"] = [item for item in kept if item["name"] != "renamed"]
+        return web.json_response(reply(message, {"content": []}))
+
+    stack.proxy.behaviours["echo"] = rename  # called when the program has imported both
     try:
-        result = await stack.api.python(attempt("renamed"))
+        code = attempt("renamed").replace("import renamed", "import echo, renamed\necho()")
+        result = await stack.api.python(code)
     finally:
         stack.proxy.tools["postgres"] = kept
+        del stack.proxy.behaviours["echo"]
     assert "renamed" in result["output"], result["stderr"]
 
 
 async def test_the_ledger_tells_what_was_in_flight_when_the_time_was_up(stack):
     stack.proxy.behaviours["slow"] = Slow()
     code = "from servers.postgres import echo, slow\necho()\nslow()"
-    result = await stack.api.python(code, timeout_seconds=2)
+    result = await stack.api.python(code, timeout_seconds=6)
     assert result["outcome"] == "timed_out"
     assert [call["outcome"] for call in result["toolCalls"]] == ["done", "in_flight"]
     _, record = await stack.api.get(f"/executions/{result['executionId']}")
@@ -321,10 +330,11 @@ async def test_a_denied_call_is_told_and_counted(stack):
     assert (await samples(stack.api))[denied] == before[denied] + 1
 
 
-@pytest.mark.parametrize("token", ["", "x", "a" * 4_000, "null"])
+@pytest.mark.parametrize("token", ["", "x", "a" * 900, "null"])
 async def test_a_made_up_grant_is_worth_nothing(stack, token):
     code = PROBE + f"print(call('postgres', 'echo', token={token!r})[0], call('postgres', 'echo')[0])"
-    assert (await stack.developer.python(code))["output"] == "401 200\n"
+    result = await stack.developer.python(code)
+    assert result["output"] == "401 200\n", result["stderr"]
 
 
 async def test_a_neighbours_grant_is_worth_nothing(stack):

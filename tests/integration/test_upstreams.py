@@ -11,6 +11,7 @@ import subprocess
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import aiohttp
@@ -20,7 +21,7 @@ from orchestrator.domain.errors import ToolUnavailable
 from orchestrator.upstreams.entries import StdioServer
 from orchestrator.upstreams.servers_file import read_servers
 from tests.support.api import eventually, until
-from tests.support.upstreams import problem, running, text_of, tool_names, until_connected, until_down
+from tests.support.upstreams import QUICK, problem, running, text_of, tool_names, until_connected, until_down
 
 PROJECT = Path(__file__).resolve().parents[2]
 PACKAGES = PROJECT / ".build" / "mcp-servers" / "node_modules" / "@modelcontextprotocol"
@@ -116,7 +117,8 @@ async def test_a_real_server_says_itself_what_it_refuses(servers, workspace, tmp
 async def test_a_real_server_that_is_killed_is_down_and_then_recovers(servers, workspace, tmp_path):
     (entry,) = entries_of(tmp_path, {"mcpServers": {"filesystem": servers["filesystem"]}})
     assert isinstance(entry, StdioServer)
-    async with running(entry) as upstreams:
+    at_once = replace(QUICK, hastened_seconds=0)  # a call does not wait for the server to be started again
+    async with running(entry, pacing=at_once) as upstreams:
         await until_connected(upstreams, "filesystem", seconds=30)
         (pid,) = processes_with(str(workspace))
         os.kill(pid, signal.SIGKILL)
@@ -128,6 +130,18 @@ async def test_a_real_server_that_is_killed_is_down_and_then_recovers(servers, w
         await until_connected(upstreams, "filesystem", seconds=30)
         await write_and_read_back(upstreams, workspace)
         assert processes_with(str(workspace)) != [pid]
+
+
+async def test_a_call_waits_for_a_killed_server_to_be_started_again(servers, workspace, tmp_path):
+    (entry,) = entries_of(tmp_path, {"mcpServers": {"filesystem": servers["filesystem"]}})
+    patient = replace(QUICK, first_retry_seconds=600, hastened_seconds=30)
+    async with running(entry, pacing=patient) as upstreams:
+        await until_connected(upstreams, "filesystem", seconds=30)
+        (pid,) = processes_with(str(workspace))
+        os.kill(pid, signal.SIGKILL)
+        await until_down(upstreams, "filesystem")
+        allowed = await upstreams.call("filesystem", "list_allowed_directories", {}, 30)
+        assert str(workspace) in text_of(allowed)
 
 
 @asynccontextmanager
