@@ -15,7 +15,7 @@ from typing import Protocol
 
 from bench.client import Client, Reply
 from bench.docker_flags import lockdown_flags
-from bench.engine import Engine
+from bench.engine import LABEL, Engine
 from bench.installation import Daemon
 from bench.paths import NODE, PYTHON, RUNNER_IMAGE
 from bench.programs import Language, Program
@@ -138,7 +138,7 @@ class Bubblewrap(Command):
 
 
 def docker_run_flags(engine: Engine) -> list[str]:
-    return [*lockdown_flags(), f"--network={engine.network}", f"--label={engine.label}"]
+    return [*lockdown_flags(), "--network=none", f"--label={engine.label}"]
 
 
 def interpreter(program: Program, file: str) -> list[str]:
@@ -176,7 +176,7 @@ def _drained(process: subprocess.Popen[bytes], began: float) -> tuple[float | No
 
 @contextmanager
 def long_lived_container(engine: Engine) -> Iterator[DockerExec]:
-    name = f"{engine.network}-exec"
+    name = f"{LABEL}-{engine.run_id}-exec"
     flags = [*docker_run_flags(engine), "--name", name, "--entrypoint", "sleep"]
     started = subprocess.run(
         ["docker", "run", "--rm", "-d", *flags, RUNNER_IMAGE, "3600"], capture_output=True, check=False

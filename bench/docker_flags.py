@@ -6,9 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from bench.paths import RUNNER_IMAGE, SECCOMP
-from orchestrator.domain.execution import Language, Recipe
-from orchestrator.domain.sandbox import SandboxSpec
-from orchestrator.engines.docker.lockdown import Confinement, Identity, sandbox_config
+from orchestrator.domain.execution import Language
+from orchestrator.engines.docker.lockdown import USERS, Bounds, Confinement, Identity, sandbox_config
 from orchestrator.settings import Settings
 
 Flags = list[str]
@@ -70,6 +69,14 @@ def _chosen(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def _config() -> dict[str, Any]:
     settings = Settings()
-    spec = SandboxSpec(Recipe(Language.PYTHON), settings.limits(None), "bench", 3600)
-    policy = Confinement(RUNNER_IMAGE, settings.network, SECCOMP.read_text(), settings.runtime)
-    return sandbox_config(spec, "slot", policy, Identity("bench", "bench"), 0)
+    limits = settings.limits(None)
+    bounds = Bounds(
+        memory_bytes=limits.memory_bytes,
+        cpus=limits.cpus,
+        max_processes=limits.max_processes,
+        workspace_bytes=limits.workspace_bytes,
+        scratch_bytes=limits.scratch_bytes,
+    )
+    confinement = Confinement(RUNNER_IMAGE, SECCOMP.read_text(), settings.runtime)
+    identity = Identity("bench", "bench", "bench", deadline=0)
+    return sandbox_config(Language.PYTHON, 3600, USERS[0], bounds, confinement, identity)

@@ -10,9 +10,7 @@ from contextlib import contextmanager, suppress
 import docker
 import docker.errors
 
-from bench.progress import say
-from bench.testbed.engine import remove_containers_with, remove_network
-from orchestrator.engines.docker.engine import NETWORK_OPTIONS
+from bench.testbed.engine import remove_containers_with
 
 LABEL = "mcp-code-executor-bench"
 
@@ -24,19 +22,14 @@ class Engine:
         self.api = docker.from_env(timeout=120)
         self.run_id = secrets.token_hex(4)
         self.label = f"{LABEL}={self.run_id}"
-        self.network = f"{LABEL}-{self.run_id}"
 
     @contextmanager
     def clean(self) -> Iterator[Engine]:
         """Whatever happens, nothing that this run made is left; what others made is not touched."""
-        self.api.networks.create(
-            self.network, internal=True, options=NETWORK_OPTIONS, labels={LABEL: self.run_id}, check_duplicate=True
-        )
         try:
             yield self
         finally:
             remove_containers_with(self.label)
-            leave_no_network(self.network)
             self.api.close()
 
     @contextmanager
@@ -54,11 +47,3 @@ class Engine:
         finally:
             with suppress(docker.errors.APIError):
                 self.api.images.remove(tag, force=True)
-
-
-def leave_no_network(name: str) -> None:
-    """One that stays is told; it is no reason to lose what was measured."""
-    try:
-        remove_network(name)
-    except docker.errors.APIError as error:
-        say(f"the network {name} is left behind: {error.explanation}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import secrets
 import subprocess
 import tempfile
 import time
@@ -13,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.client import Client
-from bench.engine import LABEL, leave_no_network
+from bench.engine import LABEL
 from bench.paths import MEMORY_SERVER, NODE, RUNNER_IMAGE
 from bench.testbed.engine import remove_containers_of
 from bench.testbed.installation import Installation
@@ -71,7 +70,6 @@ def installation(*, pool: int, tools: bool = False) -> Iterator[Daemon]:
             _stop(process)
             if place.was_started:
                 remove_containers_of(place.owner)
-            leave_no_network(place.settings.network)
 
 
 def _place(directory: Path, pool: int, tools: bool) -> Installation:
@@ -83,7 +81,6 @@ def _place(directory: Path, pool: int, tools: bool) -> Installation:
         roles_file=directory / "roles.json",
         servers_file=directory / "servers.json",
         runner_image=RUNNER_IMAGE,
-        network=f"{LABEL}-{secrets.token_hex(4)}",
         warm_floor=pool,
         warm_ceiling=pool,
         warm_memory_bytes=WARM_MEMORY_BYTES,

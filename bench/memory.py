@@ -25,7 +25,7 @@ LONG_SOAK_SECONDS = 300.0
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    what: str
+    language: str
     container_mb: float
     shim_mb: float
     cpu_ms: float
@@ -42,23 +42,19 @@ def _footprint(container: Any) -> Footprint:
     container.reload()
     pid = container.attrs["State"]["Pid"]
     arguments = container.attrs["Config"]["Entrypoint"]
-    what = next((language for language in Language if language in arguments), "slot")
+    language = next(language for language in Language if language in arguments)
     shim = machine.parent_of(pid)
-    return Footprint(what, machine.cgroup_memory_mb(pid), machine.proportional_mb(shim), machine.cgroup_cpu_ms(pid))
+    return Footprint(language, machine.cgroup_memory_mb(pid), machine.proportional_mb(shim), machine.cgroup_cpu_ms(pid))
 
 
 def _idle_memory(language: Language, footprints: list[Footprint]) -> IdleMemory:
-    sandboxes = [footprint for footprint in footprints if footprint.what == language]
-    slots = [footprint for footprint in footprints if footprint.what == "slot"]
+    sandboxes = [footprint for footprint in footprints if footprint.language == language]
     memory = IdleMemory(
         language=language,
         n=len(sandboxes),
         sandbox_mb=statistics.mean(one.container_mb for one in sandboxes),
         shim_mb=statistics.mean(one.shim_mb for one in sandboxes),
-        slot_mb=statistics.mean(one.container_mb for one in slots),
-        slot_shim_mb=statistics.mean(one.shim_mb for one in slots),
         start_cpu_ms=statistics.mean(one.cpu_ms for one in sandboxes),
-        slot_start_cpu_ms=statistics.mean(one.cpu_ms for one in slots),
     )
     sizes = f"{memory.sandbox_mb:.1f} MB and {memory.shim_mb:.1f} MB of its shim"
     say(f"  idle {language}: {sizes}; {memory.start_cpu_ms:.0f} ms of CPU to start")

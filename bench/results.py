@@ -118,10 +118,7 @@ class IdleMemory(Body):
     n: int
     sandbox_mb: float
     shim_mb: float
-    slot_mb: float
-    slot_shim_mb: float
     start_cpu_ms: float
-    slot_start_cpu_ms: float
 
 
 class Soak(Body):
@@ -136,6 +133,7 @@ class GatewayOverhead(Body):
     direct: Summary
     through: Summary
     gateway: Summary
+    leash: Summary | None = None
     overhead_p50_ms: float
     overhead_p99_ms: float
 

@@ -166,14 +166,13 @@ def _memory(results: Results) -> list[str]:
         rows = [
             [
                 one.language,
-                *(f"{mb:.1f}" for mb in (one.sandbox_mb, one.shim_mb, one.slot_mb, one.slot_shim_mb)),
+                f"{one.sandbox_mb:.1f}",
+                f"{one.shim_mb:.1f}",
                 f"{one.start_cpu_ms:.0f}",
-                f"{one.slot_start_cpu_ms:.0f}",
             ]
             for one in results.memory
         ]
-        header = ["MB", "sandbox (cgroup)", "its shim (PSS)", "its slot (cgroup)", "the slot's shim (PSS)"]
-        header += ["CPU ms inside until it is warm", "CPU ms of the slot"]
+        header = ["MB", "sandbox (cgroup)", "its shim (PSS)", "CPU ms inside until it is warm"]
         parts += ["## Idle memory of a warm sandbox", _table(header, rows)]
     if results.soak:
         points = ", ".join(f"{count:,}: {mb:.1f}" for count, mb in _thinned(results.soak.points))
@@ -196,6 +195,9 @@ def _gateway(results: Results) -> list[str]:
         ["through the gateway, as the program sees it", *_percentiles(gateway.through), str(gateway.through.n)],
     ]
     text = f"The gateway adds {gateway.overhead_p50_ms:.2f} ms at p50 and {gateway.overhead_p99_ms:.2f} ms at p99."
+    if gateway.leash is not None:
+        floor = "the engine's attached streams alone, there and back"
+        rows.insert(1, [floor, *_percentiles(gateway.leash), str(gateway.leash.n)])
     return ["## What the gateway adds to a tool call", _table(["", "p50 ms", "p95 ms", "p99 ms", "n"], rows), text]
 
 

@@ -154,8 +154,7 @@ def _idle(language: Language) -> Callable[[Results], Figure | None]:
     def read(results: Results) -> Figure | None:
         for one in results.memory or []:
             if one.language == language:
-                detail = f"sandbox {one.sandbox_mb:.1f}, its shim {one.shim_mb:.1f}; "
-                detail += f"the slot it sits in {one.slot_mb:.1f}, that one's shim {one.slot_shim_mb:.1f}"
+                detail = f"sandbox {one.sandbox_mb:.1f}, its shim {one.shim_mb:.1f}"
                 return Figure(one.sandbox_mb + one.shim_mb, one.n, detail)
         return None
 

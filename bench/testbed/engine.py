@@ -12,8 +12,6 @@ import docker.errors
 
 LABEL = "mcp-code-executor"
 TIMEOUT_SECONDS = 60
-REMOVALS = 5
-REMOVAL_PAUSE_SECONDS = 1.0
 
 
 @lru_cache
@@ -28,8 +26,8 @@ def engine_is_there() -> bool:
         return False
 
 
-def sandboxes_of(owner: str, kind: str = "sandbox") -> list[Any]:
-    return containers_with(f"{LABEL}={kind}", f"{LABEL}.owner={owner}")
+def sandboxes_of(owner: str) -> list[Any]:
+    return containers_with(f"{LABEL}=sandbox", f"{LABEL}.owner={owner}")
 
 
 def sandboxes_for(execution_id: str) -> list[Any]:
@@ -54,10 +52,6 @@ def containers_with(*labels: str) -> list[Any]:
     return list(engine().containers.list(all=True, filters={"label": list(labels)}, ignore_removed=True))
 
 
-def networks_named(name: str) -> list[Any]:
-    return [network for network in engine().networks.list(names=[name]) if network.name == name]
-
-
 def remove_containers_with(*labels: str) -> None:
     for container in containers_with(*labels):
         with suppress(docker.errors.APIError):  # it is gone already, or is going away by itself
@@ -66,21 +60,6 @@ def remove_containers_with(*labels: str) -> None:
 
 def remove_containers_of(owner: str) -> None:
     remove_containers_with(f"{LABEL}.owner={owner}")
-
-
-def remove_network(name: str) -> None:
-    """An engine may hold on to the endpoint of a container for some time after that was removed."""
-    for last in (*([False] * (REMOVALS - 1)), True):
-        try:
-            for network in networks_named(name):
-                network.remove()
-            return
-        except docker.errors.NotFound:
-            return
-        except docker.errors.APIError:
-            if last:
-                raise
-            time.sleep(REMOVAL_PAUSE_SECONDS)
 
 
 def creations_of(execution_id: str, since: float) -> list[str]:

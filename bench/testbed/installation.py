@@ -1,8 +1,7 @@
-"""A complete installation in a directory: keys, roles, data and a network of its own."""
+"""A complete installation in a directory: keys, roles and data of its own."""
 
 from __future__ import annotations
 
-import secrets
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -26,7 +25,6 @@ class Installation:
             "roles_file": PROJECT / "roles.json",
             "secrets_dir": directory / "secrets",
             "keys_dir": directory / "secrets" / "hashes",
-            "network": f"mcp-net-test-{secrets.token_hex(4)}",
             **overrides,
         }
         files = keys.key_files(chosen["roles_file"], chosen["secrets_dir"])

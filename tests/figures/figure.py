@@ -21,10 +21,11 @@ class Plan:
     warm: int
     alternating: int
     beside_stress: int
+    beside_attack: int
 
 
-FULL = Plan(None, 200, 100, 100, 1000, 200, 40, 2000, 300, 1000, 300)
-QUICK = Plan(10, 3, 5, 5, 50, 30, 6, 40, 20, 40, 20)
+FULL = Plan(None, 200, 100, 100, 1000, 200, 40, 2000, 300, 1000, 300, 60)
+QUICK = Plan(10, 3, 5, 5, 50, 30, 6, 40, 20, 40, 20, 10)
 
 
 @dataclass(frozen=True, slots=True)

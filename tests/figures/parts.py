@@ -15,6 +15,7 @@ from tests.figures.figure import Figure, Figures, Plan
 from tests.figures.load import crowd, kills
 from tests.figures.neighbours import beside_stress, bleed
 from tests.figures.soak import soak
+from tests.figures.tenants import beside_attacks
 from tests.figures.times import cancellations, deadlines, warm_starts
 
 KEPT = BUILD / "figures"
@@ -27,6 +28,7 @@ PARTS: dict[str, tuple[Measure, ...]] = {
     "load": (crowd,),
     "times": (deadlines, cancellations, warm_starts),
     "stress": (beside_stress,),
+    "tenants": (beside_attacks,),
     "soak": (soak,),
     "bleed": (bleed,),
 }

@@ -14,7 +14,14 @@ Config = dict[str, Any]
 Change = Callable[[Config], None]
 
 TMPFS = ("/workspace", "/tmp", "/tmp/executions")
-HIGHER = {"core": 1 << 30, "fsize": 1 << 40, "memlock": 65_536, "msgqueue": 819_200, "nofile": 4096}
+HIGHER = {
+    "core": 1 << 30,
+    "fsize": 1 << 40,
+    "memlock": 65_536,
+    "msgqueue": 819_200,
+    "nofile": 4096,
+    "sigpending": 65_536,
+}
 PLENTY = 4 * 1024**3
 SOCKET_FAMILIES = {
     16: "netlink",
@@ -33,7 +40,6 @@ class Mutant:
     name: str
     group: str
     change: Change
-    of_slot: bool = False
 
     def applied_to(self, config: Config) -> Config:
         changed = copy.deepcopy(config)
@@ -48,7 +54,6 @@ def all_mutants(profile: Mapping[str, Any], system_calls: Mapping[str, int]) -> 
         *_of_tmpfs(),
         *_of_ulimits(),
         *_of_the_network(),
-        *_of_slots(),
         *_of_arguments(profile),
         *_of_system_calls(profile, system_calls),
     ]
@@ -79,7 +84,8 @@ def _top(key: str, value: Any) -> Change:
 
 
 def _of_options() -> Iterator[Mutant]:
-    yield Mutant("root instead of user 1000", "user", _top("User", "0:0"))
+    yield Mutant("root instead of a user of its own", "user", _top("User", "0:0"))
+    yield Mutant("the same user for all", "user", _same_user)
     yield Mutant("stdin survives the daemon", "leash", _top("StdinOnce", False))
     yield Mutant("the root is writable", "files", _host("ReadonlyRootfs", False))
     yield Mutant("capabilities are kept", "privileges", _host("CapDrop", []))
@@ -98,6 +104,13 @@ def _of_options() -> Iterator[Mutant]:
     yield Mutant("two processors", "resources", _host("NanoCpus", 2_000_000_000))
     yield Mutant("processes without number", "resources", _host("PidsLimit", 4096))
     yield Mutant("as dear to the host as its services", "resources", _host("OomScoreAdj", 0))
+
+
+def _same_user(config: Config) -> None:
+    own = config["User"].partition(":")[0]
+    config["User"] = "1000:1000"
+    mounts = config["HostConfig"]["Tmpfs"]
+    config["HostConfig"]["Tmpfs"] = {path: o.replace(f"uid={own},", "uid=1000,") for path, o in mounts.items()}
 
 
 def _security(keep: Callable[[str], bool]) -> Change:
@@ -160,33 +173,16 @@ def _raise_ulimit(name: str, value: int) -> Change:
 
 
 def _of_the_network() -> Iterator[Mutant]:
-    yield Mutant("the engine's bridge", "network", _host("NetworkMode", "bridge"))
-    yield Mutant("the host's network", "network", _host("NetworkMode", "host"))
+    yield Mutant("the engine's bridge", "network", _network("bridge"))
+    yield Mutant("the host's network", "network", _network("host"))
 
 
-def _of_slots() -> Iterator[Mutant]:
-    weaker: dict[str, Any] = {
-        "ReadonlyRootfs": False,
-        "CapDrop": [],
-        "AutoRemove": False,
-        "IpcMode": "private",
-        "PidMode": "host",
-        "PidsLimit": 4096,
-        "MemorySwap": PLENTY,
-        "LogConfig": {"Type": "json-file", "Config": {}},
-        "MaskedPaths": [],
-        "ReadonlyPaths": [],
-        "Dns": [],
-        "DnsSearch": [],
-        "NetworkMode": "bridge",
-    }
-    for key, value in weaker.items():
-        change = _unlabelled if key == "PidMode" else _host
-        yield Mutant(f"slot: {key}", "slot", change(key, value), of_slot=True)
-    without_privileges = _security(lambda option: not option.startswith("no-new"))
-    yield Mutant("slot: new privileges are allowed", "slot", without_privileges, of_slot=True)
-    yield Mutant("slot: no system call filter", "slot", _without_filter, of_slot=True)
-    yield Mutant("slot: stdin survives the daemon", "slot", _top("StdinOnce", False), of_slot=True)
+def _network(mode: str) -> Change:
+    def change(config: Config) -> None:
+        config["NetworkDisabled"] = False
+        config["HostConfig"]["NetworkMode"] = mode
+
+    return change
 
 
 def _of_arguments(profile: Mapping[str, Any]) -> Iterator[Mutant]:

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.testbed.engine import remove_network
 from tests.support.api import Api
 from tests.support.installation import Installation
+from tests.support.launcher import with_launcher_here
+from tests.support.trapping import trapping_installation
 
 # The reaper, which discards what was tampered with, looks so seldom that the tests have to notice.
 SETTINGS = {"warm_floor": 0, "warm_ceiling": 0, "check_seconds": 3600}
@@ -20,14 +21,17 @@ STARTS = 3
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What the tests' fixtures stand for here: one daemon without warm sandboxes."""
+    """What the tests' fixtures stand for here: daemons without warm sandboxes, one with the filter that kills."""
 
     api: Api
+    trapping: Api
     installation: Installation
 
     def fixture(self, name: str, directory: Path) -> Any:
         if name in ("api", "cold", "one_by_one"):
             return self.api
+        if name == "trapping":
+            return self.trapping
         if name in ("installation", "cold_installation", "single"):
             return self.installation
         if name == "tmp_path":
@@ -37,13 +41,16 @@ class Place:
 
 @asynccontextmanager
 async def place() -> AsyncIterator[Place]:
-    with tempfile.TemporaryDirectory(prefix="mutation-") as directory:
-        installation = Installation.create(Path(directory), **SETTINGS)
-        try:
-            async with AsyncExitStack() as stack:
-                yield Place(await _started(installation, stack), installation)
-        finally:
-            remove_network(installation.settings.network)
+    with tempfile.TemporaryDirectory(prefix="mutation-") as name:
+        ordinary, trapping = Path(name) / "ordinary", Path(name) / "trapping"
+        for directory in (ordinary, trapping):
+            directory.mkdir()
+        async with AsyncExitStack() as stack:
+            # The launchers are in this process, where the lockdown is weakened.
+            whole = Installation.create(ordinary, **SETTINGS)
+            installation = stack.enter_context(with_launcher_here(whole, ordinary))
+            killing = stack.enter_context(with_launcher_here(trapping_installation(trapping), trapping))
+            yield Place(await _started(installation, stack), await _started(killing, stack), installation)
 
 
 async def _started(installation: Installation, stack: AsyncExitStack) -> Api:

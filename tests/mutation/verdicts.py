@@ -6,7 +6,6 @@ import ctypes
 import json
 import random
 import time
-from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from enum import StrEnum
 from importlib import import_module
@@ -14,6 +13,7 @@ from pathlib import Path
 
 from bench.paths import ROOT, SECCOMP
 from bench.progress import say
+from orchestrator.engines.docker.lockdown import MASKED_PATHS
 from tests.mutation.mutants import Mutant, all_mutants
 from tests.mutation.noticing import TESTS, failure_of
 from tests.mutation.place import Place, place
@@ -78,18 +78,15 @@ async def _require_passing(shared: Place, groups: set[str]) -> None:
 async def _verdict(weakening: Weakening, mutant: Mutant, shared: Place) -> Verdict:
     if _is_equivalent(mutant):
         return Verdict(mutant.name, Fate.EQUIVALENT)
-    async with AsyncExitStack() as stack:
-        stack.callback(setattr, weakening, "mutant", None)
-        weakening.mutant = mutant
-        # A slot lives on in its daemon, so a weakened one gets a daemon of its own.
+    weakening.mutant = mutant
+    try:
         try:
-            where = await stack.enter_async_context(place()) if mutant.of_slot else shared
-            runs = await _runs_a_program(where)
+            runs = await _runs_a_program(shared)
         except Exception:
             runs = False
-        if not runs:
-            return Verdict(mutant.name, Fate.STILLBORN)
-        return await _judged(mutant, where)
+        return await _judged(mutant, shared) if runs else Verdict(mutant.name, Fate.STILLBORN)
+    finally:
+        weakening.mutant = None
 
 
 async def _judged(mutant: Mutant, where: Place) -> Verdict:
@@ -109,10 +106,11 @@ async def _is_unknown_call(mutant: Mutant, where: Place) -> bool:
 
 
 def _is_equivalent(mutant: Mutant) -> bool:
-    """A path that this kernel does not have needs no mask, and an ABI that it does not have no filter."""
+    """A path that this kernel does not have needs no mask, an ABI that it does not have no filter, and a path that is
+    masked is read-only already."""
     kind, _, path = mutant.name.partition(" without ")
     if kind in ("MaskedPaths", "ReadonlyPaths"):
-        return not Path(path).exists()
+        return not Path(path).exists() or (kind == "ReadonlyPaths" and path in MASKED_PATHS)
     return mutant.name.endswith("SCMP_ARCH_X32") and not _kernel_has_x32()
 
 
