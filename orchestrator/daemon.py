@@ -30,7 +30,7 @@ from orchestrator.catalog.catalog import Catalog, Edition, Listed
 from orchestrator.catalog.observations import Observations
 from orchestrator.catalog.toolbox import Toolbox
 from orchestrator.domain.errors import OrchestratorError
-from orchestrator.domain.execution import ExecutionResult
+from orchestrator.domain.execution import ExecutionResult, Outcome
 from orchestrator.engines.docker.engine import DockerEngine
 from orchestrator.engines.docker.launcher_client import LauncherClient
 from orchestrator.engines.docker.launcher_process import LauncherProcess
@@ -120,8 +120,7 @@ async def running_daemon(settings: Settings) -> AsyncIterator[Daemon]:
             body_seconds=settings.body_seconds,
         )
         connections = Connections(_connection_limits(settings))
-        gauges = _intake_gauges(intake, connections)
-        programs = _build_programs(settings, access, journal, tools, instance, gauges, undo)
+        programs = _build_programs(settings, access, journal, tools, instance, intake, connections, undo)
         try:
             await programs.readiness.recover()
         except OrchestratorError as error:  # then the daemon is not ready until it succeeds
@@ -232,7 +231,8 @@ def _build_programs(
     journal: SqliteJournal,
     tools: Tools,
     instance: str,
-    gauges: Gauges,
+    intake: Intake,
+    connections: Connections,
     undo: AsyncExitStack,
 ) -> Programs:
     engine = build_engine(settings, instance)
@@ -254,7 +254,7 @@ def _build_programs(
         max_running_per_caller=settings.max_running_per_caller,
         max_waiting_per_caller=settings.max_waiting_per_caller,
     )
-    metrics = Metrics(_gauges(admission, sandboxes, pool) | gauges)
+    metrics = Metrics(_gauges(admission, sandboxes, pool) | _intake_gauges(intake, connections))
     readiness = Readiness(engine, journal, instance)
     executions = Executions(
         ProgramRules(settings.max_code_bytes, settings.max_timeout_seconds, settings.limits),
@@ -265,7 +265,7 @@ def _build_programs(
         journal,
         readiness,
         instance,
-        on_finished=_observer(metrics),
+        on_finished=_observer(metrics, connections),
     )
     return Programs(executions, pool, renewal, readiness, reaper, metrics)
 
@@ -412,10 +412,12 @@ def _gauges(admission: Admission, sandboxes: Sandboxes, pool: WarmPool) -> Gauge
     }
 
 
-def _observer(metrics: Metrics) -> Callable[[ExecutionResult], None]:
+def _observer(metrics: Metrics, connections: Connections) -> Callable[[ExecutionResult], None]:
     def observe(result: ExecutionResult) -> None:
         metrics.observe(result)
         record = result.record
+        if record.outcome is Outcome.CANCELLED:
+            connections.note_cancelled(record.caller)
         log.info(
             "execution.finished",
             execution_id=record.id,

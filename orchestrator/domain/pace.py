@@ -40,11 +40,11 @@ class Paces:
     def __len__(self) -> int:
         return len(self._of_caller)
 
-    def take(self, caller: str) -> float:
-        """Take the caller's next turn; return the seconds until it comes."""
+    def take(self, caller: str, count: int = 1) -> float:
+        """Take the caller's next turn, or several; return the seconds until it comes."""
         pace = self._of_caller.pop(caller, None) or Pace(self._burst, self._pause_seconds)
         self._of_caller[caller] = pace
-        seconds = pace.take()
+        seconds = pace.take(count)
         while (longest_ago := next(iter(self._of_caller), None)) and self._of_caller[longest_ago].is_at_rest:
             del self._of_caller[longest_ago]
         return seconds

@@ -48,6 +48,20 @@ class UnderWay:
             self.nothing.set()
 
 
+class Turn:
+    """One of the starts that the machine takes at once, until the engine is done with it, wanted or not."""
+
+    def __init__(self, turns: asyncio.Semaphore) -> None:
+        self._turns = turns
+        self.starting: asyncio.Task[Lease] | None = None
+
+    def end(self) -> None:
+        if self.starting is None or self.starting.done():
+            self._turns.release()
+        else:
+            self.starting.add_done_callback(lambda _: self._turns.release())
+
+
 class Sandboxes:
     def __init__(self, engine: Engine, accept: Accept) -> None:
         self._engine = engine
@@ -70,16 +84,19 @@ class Sandboxes:
         await self._starts.nothing.wait()
 
     @asynccontextmanager
-    async def turn_to_start(self) -> AsyncIterator[None]:
+    async def turn_to_start(self) -> AsyncIterator[Turn]:
         """Wait until not too many sandboxes start at once, and start one inside."""
         with self._starts:
-            async with self._turns:
-                yield
+            await self._turns.acquire()
+            turn = Turn(self._turns)
+            try:
+                yield turn
+            finally:
+                turn.end()
 
-    async def start(self, spec: SandboxSpec) -> Lease:
-        """Start a sandbox; the caller must have its turn."""
+    async def start(self, spec: SandboxSpec, turn: Turn) -> Lease:
         # A create cannot be taken back once sent: when the caller goes away, it is completed and then destroyed.
-        starting = self._do_in_background(self._start(spec))
+        starting = turn.starting = self._do_in_background(self._start(spec))
         try:
             return await asyncio.shield(starting)
         except asyncio.CancelledError:

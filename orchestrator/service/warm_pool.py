@@ -99,9 +99,10 @@ class WarmPool:
         self._wanted.set()
         lease = self._take(recipe)
         if lease is None:
-            async with self._sandboxes.turn_to_start():
+            async with self._sandboxes.turn_to_start() as turn:
                 # Meanwhile the pool may have been refilled.
-                lease = self._take(recipe) or await self._sandboxes.start(self._spec(recipe, files, execution_id))
+                spec = self._spec(recipe, files, execution_id)
+                lease = self._take(recipe) or await self._sandboxes.start(spec, turn)
         try:
             with self._leases:
                 yield lease
@@ -191,8 +192,8 @@ class WarmPool:
 
     async def _make(self, recipe: Recipe, files: Files) -> None:
         try:
-            async with self._sandboxes.turn_to_start():
-                lease = await self._sandboxes.start(self._spec(recipe, files, NOT_YET_KNOWN))
+            async with self._sandboxes.turn_to_start() as turn:
+                lease = await self._sandboxes.start(self._spec(recipe, files, NOT_YET_KNOWN), turn)
         except OrchestratorError as error:
             self._failures = min(self._failures + 1, 6)
             log.warning("pool.refill_failed", language=recipe.language.value, error=error.message)

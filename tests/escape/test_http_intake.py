@@ -498,3 +498,29 @@ async def test_strangers_and_clients_that_break_off_cannot_flush_the_log(tmp_pat
     told = [json.loads(line) for line in added.splitlines()]
     assert [line["event"] for line in told if line["level"] != "info"] == ["connections.closed"]  # the control
     assert len(added) < 2000
+
+
+# --- executions that are begun and given up ---
+
+SLEEP = json.dumps({"code": "import time; time.sleep(5)", "language": "python"}).encode()
+
+
+async def give_up_again_and_again(api, seconds):
+    """Begin an execution, leave at once, and do it again."""
+    until = asyncio.get_running_loop().time() + seconds
+    while asyncio.get_running_loop().time() < until:
+        async with Wire.to(api) as wire:
+            await wire.send(request(api, "POST /execute HTTP/1.1", length(SLEEP), body=SLEEP))
+            await asyncio.sleep(0.02)  # as soon as it may have begun, not to wait for something
+
+
+async def test_executions_that_are_begun_and_given_up_wait_for_each_other(tmp_path):
+    place = Installation.create(tmp_path)
+    async with place.run() as admin, admin.as_caller(place.keys["developer"]) as developer:
+        began = asyncio.get_running_loop().time()
+        await asyncio.gather(*(give_up_again_and_again(developer, 5) for _ in range(6)))
+        elapsed = asyncio.get_running_loop().time() - began
+        _, listed = await admin.get("/executions", params={"caller": "code-executor-developer", "limit": 500})
+        begun = [each for each in listed["executions"] if each["outcome"] == "cancelled"]
+        assert 10 < len(begun) < 60 + 25 * elapsed  # of a thousand and more
+        assert (await admin.python("print('beside')"))["output"] == "beside\n"

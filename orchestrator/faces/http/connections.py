@@ -29,6 +29,8 @@ LOG_SECONDS = 60.0
 STRANGERS_BURST = 20
 STRANGERS_PAUSE_SECONDS = 0.5
 CALLERS_BURST_SECONDS = 2.0
+# An execution that is begun and given up costs a sandbox and several writes to the journal, for two short requests.
+TURNS_OF_A_CANCELLED_EXECUTION = 10
 
 
 class Held(Protocol):
@@ -119,6 +121,10 @@ class Connections:
     def take_turn(self, caller: str) -> float:
         """Return the seconds that the caller's next request has to wait."""
         return self._paces.take(caller)
+
+    def note_cancelled(self, caller: str) -> None:
+        """Let the caller's next requests wait for what it began and gave up."""
+        self._paces.take(caller, TURNS_OF_A_CANCELLED_EXECUTION)
 
     def serves(self, connection: Held) -> bool:
         return connection in self._served

@@ -37,6 +37,7 @@ class Pool:
 async def warm():
     warm = Pool()
     yield warm
+    warm.engine.may_start.set()
     warm.pool.close()
     await warm.sandboxes.all_destroyed()
     assert not warm.engine.sandboxes
@@ -185,6 +186,22 @@ async def test_no_more_sandboxes_start_at_once_than_the_machine_can_start(warm):
     assert warm.engine.starting == STARTS_AT_ONCE
     warm.engine.may_start.set()
     await asyncio.gather(*many)
+
+
+async def test_a_start_that_nobody_wants_any_more_keeps_its_turn_until_it_has_ended(warm):
+    warm.engine.may_start.clear()
+    for _ in range(3):
+        given_up = [asyncio.create_task(warm.use()) for _ in range(STARTS_AT_ONCE)]
+        await until(lambda: warm.sandboxes.starting == STARTS_AT_ONCE)
+        for _ in range(10):
+            await asyncio.sleep(0)
+        for task in given_up:
+            task.cancel()
+        await asyncio.wait(given_up)
+    assert warm.engine.starting == STARTS_AT_ONCE
+    honest = asyncio.create_task(warm.use())
+    warm.engine.may_start.set()
+    await asyncio.wait_for(honest, 10)
 
 
 async def test_who_waits_for_a_turn_to_start_takes_what_was_refilled_meanwhile(warm):

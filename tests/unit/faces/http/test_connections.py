@@ -175,6 +175,15 @@ def test_a_connection_is_counted_with_its_address_or_its_network(peer, network):
     assert network_of(peer) == network
 
 
+def test_what_a_caller_begins_and_gives_up_costs_it_several_turns():
+    room = connections(requests_per_second=10)
+    room.note_cancelled("hostile")
+    assert room.take_turn("hostile") == 0  # of a burst of twenty
+    room.note_cancelled("hostile")
+    assert room.take_turn("hostile") > 0
+    assert room.take_turn("honest") == 0
+
+
 def test_a_caller_waits_for_what_it_asked_itself_and_for_nobody_else():
     room = connections(requests_per_second=0.5)
     assert room.take_turn("hostile") == 0
