@@ -257,12 +257,27 @@ def test_sql_cannot_write_even_when_it_leaves_the_read_only_transaction(stack: R
         "select pg_sleep_for('20 s')",
         "select pg_advisory_lock(1)",
         "select pg_try_advisory_lock_shared(1, 2)",
+        "commit; begin read write; select lo_from_bytea(0, 'kept'); commit",
+        "commit; begin read write; select lo_create(0); commit",
+        "select pg_logical_emit_message(false, 'x', 'kept')",
     ],
 )
-def test_sql_cannot_end_a_shared_session_or_lock_or_sleep_in_it(stack: RunningStack, statement: str) -> None:
+def test_sql_cannot_end_a_shared_session_or_lock_or_sleep_in_it_or_fill_the_disk(
+    stack: RunningStack, statement: str
+) -> None:
     with pytest.raises(RpcError, match="permission denied for function"):
         stack.call("postgres", "query", sql=statement)
     assert "42" in stack.call("postgres", "query", sql="select 42 as answer")
+
+
+def test_what_sql_does_to_its_own_role_is_undone_when_the_database_starts(stack: RunningStack) -> None:
+    for change in ("password 'stolen'", "set search_path = 'nowhere'", "set local_preload_libraries = 'nosuch'"):
+        with suppress(RpcError):  # it complains of how the transaction ends, not of the change
+            stack.call("postgres", "query", sql=f"commit; begin read write; alter role mcp_reader {change}; commit")
+    assert "nosuch" in stack.psql("select rolconfig from pg_roles where rolname = 'mcp_reader'")  # the control
+    run("docker", "restart", f"{stack.prefix}mcp-postgres")
+    stack.wait_until_it_answers()
+    assert "nosuch" not in stack.psql("select rolconfig from pg_roles where rolname = 'mcp_reader'")
 
 
 def test_temporary_files_of_a_query_have_a_limit(stack: RunningStack) -> None:

@@ -17,16 +17,19 @@ make_cluster() {
     mv "$new" "$PGDATA"
 }
 
-# On every start, because the password in secrets/ may have been made anew. The server's sessions are shared by all callers, so
-# none may end them, lock in them or let them sleep. In this mode of PostgreSQL a line is a statement.
+# On every start, because the password in secrets/ may have been made anew, and because a role may change its own password and
+# settings. The server's sessions are shared by all callers, so none may end them, lock in them or let them sleep; nor may a
+# reader fill the disk. In this mode of PostgreSQL a line is a statement.
 make_reader() {
     as_superuser "$PGDATA" app <<END
 DO \$\$ BEGIN IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'mcp_reader') THEN CREATE ROLE mcp_reader; END IF; END \$\$;
 ALTER ROLE mcp_reader LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE CONNECTION LIMIT 40 PASSWORD '$MCP_POSTGRES_PASSWORD';
+ALTER ROLE mcp_reader RESET ALL;
+ALTER ROLE mcp_reader IN DATABASE app RESET ALL;
 ALTER ROLE mcp_reader SET default_transaction_read_only = on;
 ALTER ROLE mcp_reader SET statement_timeout = '60s';
 ALTER ROLE mcp_reader SET temp_file_limit = '512MB';
-DO \$\$ DECLARE f regprocedure; BEGIN FOR f IN SELECT oid FROM pg_proc WHERE proname ~ '^pg_((terminate|cancel)_backend|sleep|(try_)?advisory_)' LOOP EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC', f); END LOOP; END \$\$;
+DO \$\$ DECLARE f regprocedure; BEGIN FOR f IN SELECT oid FROM pg_proc WHERE proname ~ '^(pg_((terminate|cancel)_backend|sleep|(try_)?advisory_|logical_emit_message)|lo_|lowrite\$)' LOOP EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC', f); END LOOP; END \$\$;
 GRANT pg_read_all_data TO mcp_reader;
 REVOKE CONNECT, TEMPORARY ON DATABASE app FROM PUBLIC;
 GRANT CONNECT ON DATABASE app TO mcp_reader;
