@@ -88,7 +88,10 @@ class Settings(BaseSettings):
     workspace_bytes: int = Field(500 * MIB, ge=MIB, description="Size of /workspace, in memory.")
     scratch_bytes: int = Field(100 * MIB, ge=MIB, description="Size of /tmp and of /tmp/executions, in memory.")
     max_output_bytes: int = Field(
-        100 * 1024, ge=1024, le=10 * MIB, description="Output limit, for stdout and for stderr."
+        100 * 1024, ge=1024, le=10 * MIB, description="Output that is kept, of stdout and of stderr; the rest is dropped."
+    )
+    flood_bytes: int = Field(
+        16 * MIB, ge=1024, le=1024 * MIB, description="Output to one stream that ends a program, kept or not."
     )
     max_code_bytes: int = Field(MIB, ge=1024, le=4 * MIB, description="Largest program, in UTF-8.")
     max_running: int = Field(8, ge=1, le=256, description="Most executions that run at once.")
@@ -308,4 +311,5 @@ class Settings(BaseSettings):
             max_processes=self.max_processes,
             workspace_bytes=self.workspace_bytes,
             scratch_bytes=self.scratch_bytes,
+            flood_bytes=max(self.flood_bytes, self.max_output_bytes),
         )

@@ -33,9 +33,11 @@ class ApiClient:
         self._url = url.rstrip("/")
         self._headers = {"Authorization": f"Bearer {key}"}
 
-    async def execute(self, code: str, language: str, timeout_seconds: float | None) -> AsyncIterator[Event]:
+    async def execute(
+        self, code: str, language: str, timeout_seconds: float | None, check: str
+    ) -> AsyncIterator[Event]:
         """Run a program and yield what happens, the last being its result."""
-        order = {"code": code, "language": language}
+        order = {"code": code, "language": language, "check": check}
         body = order if timeout_seconds is None else {**order, "timeoutSeconds": timeout_seconds}
         patience = aiohttp.ClientTimeout(total=None, sock_read=SILENCE_SECONDS)
         headers = {"Accept": EVENT_STREAM}

@@ -22,13 +22,14 @@ from orchestrator.commands.terminal import (
     plain,
     print_json,
 )
-from orchestrator.domain.execution import Language, Outcome
+from orchestrator.domain.execution import Check, Language, Outcome
 
 # An outcome without an exit code of the program gets the one that shells use for the like.
 EXIT_OF_OUTCOME = {
     Outcome.TIMED_OUT: 124,
     Outcome.OUT_OF_MEMORY: 137,
     Outcome.OUTPUT_LIMIT: 141,
+    Outcome.REJECTED: 65,
     Outcome.CANCELLED: 130,
     Outcome.SANDBOX_ERROR: 70,
 }
@@ -40,6 +41,9 @@ def run(
     file: Annotated[str, typer.Argument(help="The program's file, or - for standard input.")],
     language: Annotated[Language | None, typer.Option(help="Else by the file's ending; - is TypeScript.")] = None,
     timeout: Annotated[float | None, typer.Option(help="Seconds for the program, at most 300.")] = None,
+    check: Annotated[Check, typer.Option(help="Reject what surely fails, explain what failed, or do not look.")] = (
+        Check.STRICT
+    ),
     as_json: AsJson = False,
 ) -> None:
     """Run a program; its output is streamed and its exit code is this command's."""
@@ -51,7 +55,7 @@ def run(
     chosen = language or LANGUAGE_OF_SUFFIX.get(Path(file).suffix, Language.TYPESCRIPT)
     client = ApiClient(settings.url, find_key(settings))
     try:
-        result = asyncio.run(_follow(client, code, chosen, timeout, quiet=as_json))
+        result = asyncio.run(_follow(client, code, chosen, timeout, check, quiet=as_json))
     except CallFailed as error:
         fail(str(error), EXIT_CANNOT_CALL)
     except KeyboardInterrupt:
@@ -59,16 +63,23 @@ def run(
     outcome = Outcome(result["outcome"])
     if as_json:
         print_json(result)
-    elif outcome not in (Outcome.COMPLETED, Outcome.FAILED):
-        err.print(plain(f"code-executor: {_explanation(outcome, result)}"))
+    else:
+        for mistake in result["mistakes"]:
+            err.print(plain(f"line {mistake['line']}: {mistake['message']}"))
+        if outcome not in (Outcome.COMPLETED, Outcome.FAILED):
+            err.print(plain(f"code-executor: {_explanation(outcome, result)}"))
+        elif result["truncated"]:
+            err.print(plain(f"code-executor: {_left_out(result)}"))
     raise typer.Exit(EXIT_OF_OUTCOME[outcome] if outcome in EXIT_OF_OUTCOME else int(result["exitCode"]))
 
 
-async def _follow(client: ApiClient, code: str, language: Language, seconds: float | None, *, quiet: bool) -> Json:
+async def _follow(
+    client: ApiClient, code: str, language: Language, seconds: float | None, check: Check, *, quiet: bool
+) -> Json:
     """Pass on what the program prints, byte for byte, and return its result."""
     streams = {"stdout": sys.stdout, "stderr": sys.stderr}
     result: Json = {}
-    async for event in client.execute(code, language.value, seconds):
+    async for event in client.execute(code, language.value, seconds, check.value):
         if event.name == "result":
             result = event.fields
         elif event.name in streams and not quiet:
@@ -79,6 +90,11 @@ async def _follow(client: ApiClient, code: str, language: Language, seconds: flo
     return result
 
 
+def _left_out(result: Json) -> str:
+    kept = result["limits"]["maxOutputBytes"]
+    return f"{result['metrics']['droppedBytes']} bytes of output were dropped: {kept} bytes a stream are kept"
+
+
 def _explanation(outcome: Outcome, result: Json) -> str:
     limits = result["limits"]
     match outcome:
@@ -87,7 +103,9 @@ def _explanation(outcome: Outcome, result: Json) -> str:
         case Outcome.OUT_OF_MEMORY:
             return f"out of memory: the limit is {limits['memoryBytes'] // 1024**2} MiB"
         case Outcome.OUTPUT_LIMIT:
-            return f"output limit: at most {limits['maxOutputBytes']} bytes a stream"
+            return f"output limit: more than {limits['floodBytes']} bytes to one stream"
+        case Outcome.REJECTED:
+            return "rejected before it called a tool; --check warn runs it all the same"
         case Outcome.SANDBOX_ERROR:
             return f"the sandbox failed, not the program: {result['error']['detail']} ({result['error']['code']})"
         case _:

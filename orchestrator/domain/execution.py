@@ -46,8 +46,17 @@ class Outcome(StrEnum):
     TIMED_OUT = "timed_out"
     OUT_OF_MEMORY = "out_of_memory"
     OUTPUT_LIMIT = "output_limit"
+    REJECTED = "rejected"  # the check found what surely fails; no tool was called
     CANCELLED = "cancelled"
     SANDBOX_ERROR = "sandbox_error"
+
+
+class Check(StrEnum):
+    """What the check of a program is for, before its first tool call."""
+
+    STRICT = "strict"  # to reject a program that surely fails
+    WARN = "warn"  # to explain why it failed
+    OFF = "off"
 
 
 class CancelledBy(StrEnum):
@@ -78,6 +87,7 @@ class Limits:
     max_processes: int
     workspace_bytes: int
     scratch_bytes: int
+    flood_bytes: int = 16 * MEBIBYTE  # printed to one stream, they end the program
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +146,15 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
+class Mistake:
+    """What the check found, at which place of the program."""
+
+    line: int
+    column: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class Ending:
     """How the program ended, as the supervisor and the engine saw it; never from what it printed."""
 
@@ -145,6 +164,9 @@ class Ending:
     usage: Usage = Usage()
     error_code: str | None = None
     detail: str | None = None
+    stdout_dropped_bytes: int = 0
+    stderr_dropped_bytes: int = 0
+    mistakes: tuple[Mistake, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +205,9 @@ class ExecutionRecord:
     warm: bool = False
     stdout_bytes: int = 0
     stderr_bytes: int = 0
+    stdout_dropped_bytes: int = 0  # printed beyond the limit, and not kept
+    stderr_dropped_bytes: int = 0
+    mistakes: tuple[Mistake, ...] = ()
     limits: Limits | None = None
     timings: Timings = Timings()
     usage: Usage = Usage()
@@ -190,7 +215,8 @@ class ExecutionRecord:
 
     @property
     def truncated(self) -> bool:
-        return self.outcome is Outcome.OUTPUT_LIMIT
+        dropped = self.stdout_dropped_bytes + self.stderr_dropped_bytes
+        return dropped > 0 or self.outcome is Outcome.OUTPUT_LIMIT
 
     @property
     def never_ran(self) -> bool:
@@ -213,6 +239,9 @@ class ExecutionRecord:
             usage=ending.usage,
             error_code=ending.error_code,
             detail=ending.detail,
+            stdout_dropped_bytes=ending.stdout_dropped_bytes,
+            stderr_dropped_bytes=ending.stderr_dropped_bytes,
+            mistakes=ending.mistakes,
         )
 
 
@@ -235,6 +264,7 @@ class Execution:
     limits: Limits
     accepted_at: float
     idempotency_key: str | None = None
+    check: Check = Check.STRICT
 
     def record(self, state: State, instance: str = "") -> ExecutionRecord:
         """Describe it as it begins."""

@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from orchestrator.domain.execution import Limits, Recipe
+from orchestrator.domain.execution import Check, Limits, Recipe
 
 # A sandbox has no network, only this Unix socket; @ stands for the NUL byte that abstract names begin with. The engine
 # carries what connects to it to the gateway.
 GATEWAY = "@gateway"
+# The folder and package of the tools: whoever imports one writes this.
+TOOLS = "servers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,17 @@ class Program:
     code: str
     limits: Limits
     environment: Mapping[str, str] = field(default_factory=dict)
+    check: Check = Check.OFF
+
+    @property
+    def is_checked(self) -> bool:
+        """Tell whether it is checked: what names no tools has nothing that a check could keep it from doing."""
+        return self.check is not Check.OFF and TOOLS in self.code
+
+    @property
+    def may_call_at_once(self) -> bool:
+        """Tell whether its tool calls need not wait for a verdict."""
+        return not (self.is_checked and self.check is Check.STRICT)
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,8 @@ class LimitsBody(Body):
     """The limits that held for an execution."""
 
     timeout_seconds: float
-    max_output_bytes: int
+    max_output_bytes: int = Field(description="What is kept of a stream.")
+    flood_bytes: int = Field(description="What a program may print to a stream before it is ended.")
     memory_bytes: int
     cpus: float
     max_processes: int
@@ -51,6 +52,7 @@ class MetricsBody(Body):
     """What an execution took."""
 
     stderr_bytes: int
+    dropped_bytes: int = Field(description="What was printed beyond the limit, and not kept.")
     queue_ms: float = Field(description="Time spent waiting for a turn.")
     start_ms: float = Field(description="Time to get a sandbox.")
     run_ms: float = Field(description="Time that the program ran.")
@@ -83,6 +85,14 @@ class ToolCallBody(Body):
     @classmethod
     def of(cls, call: ToolCall) -> ToolCallBody:
         return cls.model_construct(**{name: getattr(call, name) for name in cls.model_fields})
+
+
+class MistakeBody(Body):
+    """What the check found in the program, and how to mend it."""
+
+    line: int
+    column: int
+    message: str
 
 
 class Ended(Body):
@@ -132,6 +142,9 @@ class ExecutionReply(ExecutionSummary, Printed):
 
     limits: LimitsBody | None
     metrics: MetricsBody
+    mistakes: list[MistakeBody] = Field(
+        description="What the check found: why a program was rejected, or probably failed."
+    )
     tool_calls: list[ToolCallBody] = Field(description="Each tool call with its fate; never its values.")
 
     @classmethod
@@ -205,6 +218,7 @@ def _whole(record: ExecutionRecord, output: str, stderr: str) -> dict[str, Any]:
         "limits": LimitsBody.of(record.limits) if record.limits else None,
         "metrics": MetricsBody.model_construct(
             stderr_bytes=record.stderr_bytes,
+            dropped_bytes=record.stdout_dropped_bytes + record.stderr_dropped_bytes,
             queue_ms=round(timings.queue_seconds * 1000, 3),
             start_ms=round(timings.start_seconds * 1000, 3),
             run_ms=round(timings.run_seconds * 1000, 3),
@@ -212,6 +226,7 @@ def _whole(record: ExecutionRecord, output: str, stderr: str) -> dict[str, Any]:
             max_memory_bytes=usage.max_memory_bytes,
             output_tokens=None,
         ),
+        "mistakes": [MistakeBody.model_construct(**asdict(mistake)) for mistake in record.mistakes],
         "tool_calls": [ToolCallBody.of(call) for call in record.tool_calls],
     }
 

@@ -28,6 +28,7 @@ from orchestrator.domain.errors import (
 )
 from orchestrator.domain.execution import (
     CancelledBy,
+    Check,
     Ending,
     Execution,
     ExecutionRecord,
@@ -72,6 +73,7 @@ class ProgramRequest:
     code: str
     timeout_seconds: float | None = None
     idempotency_key: str | None = None
+    check: Check = Check.STRICT
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +127,7 @@ class ToolAccess(Protocol):
         sandbox_id: str | None = None,
         *,
         at_most_once: bool = False,
+        passed: bool = True,
     ) -> Grant: ...
 
 
@@ -162,7 +165,14 @@ class Executions:
         """Begin an execution, or find the one that an earlier request with the same idempotency key began."""
         limits = self._rules.limits_of(request, caller)
         execution = Execution(
-            execution_id, caller, request.language, request.code, limits, time.time(), request.idempotency_key
+            execution_id,
+            caller,
+            request.language,
+            request.code,
+            limits,
+            time.time(),
+            request.idempotency_key,
+            request.check,
         )
         if request.idempotency_key is None:
             return await self._begin(execution)
@@ -322,19 +332,21 @@ class Executions:
             async with self._pool.lease(recipe, files, execution.id) as lease:
                 stopwatch.lap()
                 running.warm = lease.warm
+                program = Program(execution.code, execution.limits, check=execution.check)
                 grant = self._tool_calls.open(
                     execution.caller,
                     execution.id,
                     running.note_call,
                     lease.sandbox.id,
                     at_most_once=execution.idempotency_key is not None,
+                    passed=program.may_call_at_once,
                 )
                 running.calls_so_far = grant.calls
-                program = Program(execution.code, execution.limits, grant.environment)
+                program = replace(program, environment=grant.environment)
                 began = time.monotonic()
                 try:
                     async with asyncio.timeout(execution.limits.timeout_seconds + BACKUP_KILL_SECONDS):
-                        return await lease.sandbox.run(program, running.receive)
+                        return await lease.sandbox.run(program, running.receive, grant.passed.set)
                 except TimeoutError:
                     log.warning("execution.overdue", execution_id=execution.id)
                 finally:

@@ -43,6 +43,7 @@ class Grant:
         on_revoked: Callable[[Grant], None],
         *,
         at_most_once: bool = False,
+        passed: bool = True,
     ) -> None:
         self.token = secrets.token_urlsafe(32)
         self.caller = caller
@@ -56,6 +57,9 @@ class Grant:
         self.results = Budget(limits.max_held_result_bytes, limits.max_held_result_bytes)
         self.faults: Counter[str] = Counter()  # of what its sandbox does wrong; told once, when it ends
         self.revoked = False
+        self.passed = asyncio.Event()  # until then, calls wait: the program is still being checked
+        if passed:
+            self.passed.set()
         self._limits = limits
         self._bytes_left = limits.max_total_bytes
         self._searches_left = limits.max_searches
@@ -147,10 +151,20 @@ class Grants:
         sandbox_id: str | None = None,
         *,
         at_most_once: bool = False,
+        passed: bool = True,
     ) -> Grant:
         """Open an execution's use of tools; without a sandbox, only the daemon itself can use it."""
         ledger = Ledger(execution_id, self._recorder, notify)
-        grant = Grant(caller, execution_id, sandbox_id, self._limits, ledger, self._forget, at_most_once=at_most_once)
+        grant = Grant(
+            caller,
+            execution_id,
+            sandbox_id,
+            self._limits,
+            ledger,
+            self._forget,
+            at_most_once=at_most_once,
+            passed=passed,
+        )
         self._valid.add(grant)
         if sandbox_id is not None:
             self._by_sandbox[sandbox_id] = grant

@@ -20,6 +20,8 @@ from orchestrator.domain.ledger import CallRecord
 from orchestrator.domain.sandbox import Finding, OwnedContainer, Program, SandboxSpec
 
 Receive = Callable[[Stream, bytes], None]
+# Called when the check of a program found nothing for which it would be rejected.
+Pass = Callable[[], None]
 # Given the id of a sandbox, a protocol for one connection that it makes to the gateway.
 Accept = Callable[[str], asyncio.Protocol]
 
@@ -36,7 +38,7 @@ class Sandbox(Protocol):
     async def preload(self) -> None:
         """Let the interpreter load what programs often need, while nobody waits."""
 
-    async def run(self, program: Program, receive: Receive) -> Ending: ...
+    async def run(self, program: Program, receive: Receive, pass_: Pass = ...) -> Ending: ...
 
     async def destroy(self) -> None:
         """Return when nothing of it is left; destroying it twice does no harm."""

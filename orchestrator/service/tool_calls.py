@@ -1,4 +1,4 @@
-"""The one way to call a tool, for programs, HTTP and MCP: limits → role → policies → dispatch → observe → ledger.
+"""The one way to call a tool, for programs, HTTP and MCP: check → limits → role → policies → dispatch → observe → ledger.
 
 Whatever must hold for every call is a step here, so that nothing can go around it.
 """
@@ -137,13 +137,18 @@ class ToolCalls:
         sandbox_id: str | None = None,
         *,
         at_most_once: bool = False,
+        passed: bool = True,
     ) -> Grant:
         """Let an execution call tools until its grant is revoked; that of a key which is gone by now is at once.
+
+        Unless the program has `passed` its check, its calls wait until it has.
 
         What must happen at most once is sent only after the journal knows of it: without its record, whoever sees the
         execution cut off would run it again.
         """
-        grant = self.grants.issue(caller, execution_id, notify, sandbox_id, at_most_once=at_most_once)
+        grant = self.grants.issue(
+            caller, execution_id, notify, sandbox_id, at_most_once=at_most_once, passed=passed
+        )
         if (caller.key_name, caller.key_sha256) not in self._access.book.live_keys:
             grant.revoke()
         return grant
@@ -172,6 +177,7 @@ class ToolCalls:
     ) -> Answer:
         """Call a tool for an execution. Whatever becomes of it is in the ledger before the caller knows."""
         server, tool = _name("server", server), _name("tool", tool)
+        await grant.passed.wait()
         grant.require_calls_left()
         entry = grant.ledger.begin(server, tool, request_bytes)
         try:

@@ -8,7 +8,7 @@ import pytest
 
 from bench.testbed.engine import engine_is_there
 from orchestrator.daemon import build_engine
-from orchestrator.domain.execution import Language, Outcome, Recipe, Stream
+from orchestrator.domain.execution import Check, Language, Outcome, Recipe, Stream
 from orchestrator.domain.sandbox import Program, SandboxSpec, Verdict
 from tests.support.api import until
 from tests.support.fake_engine import (
@@ -17,6 +17,9 @@ from tests.support.fake_engine import (
     FLOOD,
     FOREVER,
     HELLO,
+    IMPORT_NO_TOOL,
+    ONE_SERVER,
+    PRINT_TOO_MUCH_THEN_EXIT_3,
     READ_WHAT_IS_GIVEN,
     FakeEngine,
 )
@@ -95,7 +98,32 @@ async def test_a_program_finds_the_files_of_its_sandbox_and_its_environment(engi
     assert (ending.outcome, seen[Stream.STDOUT].decode()) == (Outcome.COMPLETED, "file é a=b\n")
 
 
-async def test_a_program_that_prints_without_end_is_ended_at_its_limit(sandbox):
+async def test_what_a_program_prints_beyond_the_limit_is_counted_and_dropped_and_the_program_goes_on(sandbox):
+    seen, receive = collector()
+    ending = await sandbox.run(Program(PRINT_TOO_MUCH_THEN_EXIT_3, limits()), receive)
+    assert (ending.outcome, ending.exit_code) == (Outcome.FAILED, 3)
+    assert (len(seen[Stream.STDOUT]), ending.stdout_dropped_bytes) == (102_400, 97_600)
+
+
+@pytest.mark.parametrize(
+    ("check", "outcome", "told"),
+    [
+        (Check.STRICT, Outcome.REJECTED, ["There is no server `nowhere`. There are: `somewhere`."]),
+        (Check.WARN, Outcome.FAILED, ["There is no server `nowhere`. There are: `somewhere`."]),
+        (Check.OFF, Outcome.FAILED, []),
+    ],
+)
+async def test_a_program_that_surely_fails_is_rejected_explained_or_left_alone(engine, check, outcome, told):
+    sandbox = await engine.create_sandbox(replace(spec(), files=ONE_SERVER), refuse)
+    passed: list[bool] = []
+    program = Program(IMPORT_NO_TOOL, limits(), check=check)
+    ending = await sandbox.run(program, collector()[1], lambda: passed.append(True))
+    await sandbox.destroy()
+    assert (ending.outcome, [mistake.message for mistake in ending.mistakes]) == (outcome, told)
+    assert not (passed and outcome is Outcome.REJECTED)
+
+
+async def test_a_program_that_floods_a_stream_is_ended(sandbox):
     seen, receive = collector()
     ending = await sandbox.run(Program(FLOOD, limits()), receive)
     assert ending.outcome is Outcome.OUTPUT_LIMIT

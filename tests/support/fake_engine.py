@@ -11,15 +11,18 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from orchestrator.domain.errors import EngineUnavailable, OrchestratorError, SandboxFault
-from orchestrator.domain.execution import Ending, Outcome, Stream
+from orchestrator.domain.execution import Check, Ending, Mistake, Outcome, Stream
 from orchestrator.domain.sandbox import GATEWAY, Finding, OwnedContainer, Program, SandboxSpec, Verdict
-from orchestrator.service.ports import Accept
+from orchestrator.service.ports import Accept, Pass
 
 HELLO = "print('hello')"
 EXIT_3 = "import sys; print('out'); print('err', file=sys.stderr); sys.exit(3)"
 FOREVER = "print('begun')\nwhile True: pass"
 READ_WHAT_IS_GIVEN = "import os\nprint(open('/workspace/given/file.txt').read(), os.environ['GIVEN'])"
 FLOOD = "while True: print('x' * 1000)"
+PRINT_TOO_MUCH_THEN_EXIT_3 = "import sys\nprint('x' * 199_999)\nsys.exit(3)"
+IMPORT_NO_TOOL = "from servers.nowhere import nothing"
+ONE_SERVER = {"servers/__init__.py": "", "servers/somewhere/__init__.py": "", "servers/_arguments.py": ""}
 CALL_THE_GATEWAY = (
     "import socket\n"
     "with socket.socket(socket.AF_UNIX) as gateway:\n"
@@ -49,7 +52,7 @@ class FakeSandbox:
     async def preload(self) -> None:
         self.preloads += 1
 
-    async def run(self, program: Program, receive: Receive) -> Ending:
+    async def run(self, program: Program, receive: Receive, pass_: Pass = lambda: None) -> Ending:
         self.runs += 1
         self.engine.programs_run.append(program.code)
         match program.code:
@@ -69,7 +72,16 @@ class FakeSandbox:
                 return Ending(Outcome.COMPLETED, exit_code=0)
             case code if code == FLOOD:
                 receive(Stream.STDOUT, b"x" * program.limits.max_output_bytes)
-                return Ending(Outcome.OUTPUT_LIMIT, exit_code=137, signal=9)
+                return Ending(Outcome.OUTPUT_LIMIT, exit_code=137, signal=9, stdout_dropped_bytes=1)
+            case code if code == PRINT_TOO_MUCH_THEN_EXIT_3:
+                kept = program.limits.max_output_bytes
+                receive(Stream.STDOUT, b"x" * kept)
+                return Ending(Outcome.FAILED, exit_code=3, stdout_dropped_bytes=200_000 - kept)
+            case code if code == IMPORT_NO_TOOL:
+                mistakes = (Mistake(1, 1, "There is no server `nowhere`. There are: `somewhere`."),)
+                if program.check is Check.STRICT:
+                    return Ending(Outcome.REJECTED, mistakes=mistakes)
+                return Ending(Outcome.FAILED, exit_code=1, mistakes=mistakes if program.is_checked else ())
             case code if code == CALL_THE_GATEWAY:
                 connection = _Connection()
                 self.accept(self.id).connection_made(connection)

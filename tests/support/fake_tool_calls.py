@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import ClassVar
 
 from orchestrator.domain.execution import Image, Recipe
@@ -9,10 +10,12 @@ from orchestrator.domain.ledger import ToolCall
 
 
 class FakeGrant:
-    def __init__(self, sandbox_id: str, made: tuple[ToolCall, ...]) -> None:
+    def __init__(self, sandbox_id: str, made: tuple[ToolCall, ...], *, at_once: bool) -> None:
         self.sandbox_id = sandbox_id
         self.made = made
+        self.at_once = at_once
         self.open = True
+        self.passed = asyncio.Event()
 
     environment: ClassVar[dict[str, str]] = {}
 
@@ -31,9 +34,9 @@ class FakeToolCalls:
         self.grants: list[FakeGrant] = []
         self.made: tuple[ToolCall, ...] = ()  # by whatever runs next
 
-    def open(self, caller, execution_id, notify, sandbox_id=None, *, at_most_once=False) -> FakeGrant:
+    def open(self, caller, execution_id, notify, sandbox_id=None, *, at_most_once=False, passed=True) -> FakeGrant:
         assert all(not grant.open for grant in self.grants if grant.sandbox_id == sandbox_id)
-        grant = FakeGrant(sandbox_id, self.made)
+        grant = FakeGrant(sandbox_id, self.made, at_once=passed)
         self.grants.append(grant)
         return grant
 

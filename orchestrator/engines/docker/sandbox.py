@@ -8,7 +8,7 @@ from orchestrator.domain.errors import OrchestratorError, SandboxFault
 from orchestrator.domain.execution import Ending, Outcome
 from orchestrator.domain.sandbox import Program
 from orchestrator.engines.docker.launcher_client import LauncherClient
-from orchestrator.engines.runner.session import Receive, SupervisorSession
+from orchestrator.engines.runner.session import Pass, Receive, SupervisorSession
 
 # A supervisor that was let go needs a few milliseconds; one that hangs is killed.
 LEAVE_SECONDS = 2.0
@@ -31,9 +31,9 @@ class DockerSandbox:
     async def preload(self) -> None:
         await self._supervisor.preload()
 
-    async def run(self, program: Program, receive: Receive) -> Ending:
+    async def run(self, program: Program, receive: Receive, pass_: Pass = lambda: None) -> Ending:
         try:
-            return await self._supervisor.run(program, receive)
+            return await self._supervisor.run(program, receive, pass_)
         except SandboxFault:
             if await self._was_out_of_memory():
                 return Ending(Outcome.OUT_OF_MEMORY, exit_code=128 + KILLED, signal=KILLED)

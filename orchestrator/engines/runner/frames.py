@@ -18,8 +18,8 @@ from orchestrator.domain.sandbox import Program
 MAX_FRAME_BYTES = 65_536
 _RUNNER_HEADER = struct.Struct(">cI")
 _LENGTH = struct.Struct(">I")
-_LIMITS = struct.Struct(">dQQ")
-PROTOCOL = b"3"  # what a runner says when it is ready; one more with each change of the messages below
+_LIMITS = struct.Struct(">dQQ?")
+PROTOCOL = b"4"  # what a runner says when it is ready; one more with each change of the messages below
 
 
 class FramingBroken(Exception):
@@ -32,6 +32,7 @@ class FrameKind(Enum):
     STDERR = b"E"
     DONE = b"D"
     FAULT = b"X"
+    CHECKED = b"V"
     OPENED = b"C"
     BYTES = b"B"
     WINDOW = b"W"
@@ -89,9 +90,10 @@ def encode_files(files: Mapping[str, str]) -> bytes:
 
 
 def encode_run(program: Program) -> bytes:
-    limits = _LIMITS.pack(program.limits.timeout_seconds, *[program.limits.max_output_bytes] * 2)
+    limits = program.limits
+    order = _LIMITS.pack(limits.timeout_seconds, limits.max_output_bytes, limits.flood_bytes, program.is_checked)
     environment = _text("".join(f"{name}={value}\0" for name, value in program.environment.items()))
-    return encode(FrameKind.RUN, limits + _LENGTH.pack(len(environment)) + environment + _text(program.code))
+    return encode(FrameKind.RUN, order + _LENGTH.pack(len(environment)) + environment + _text(program.code))
 
 
 def _text(text: str) -> bytes:

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, TypeVar
 
+from orchestrator.domain.chat import printable
 from orchestrator.domain.errors import SandboxFault
-from orchestrator.domain.execution import Ending, Outcome, Stream, Usage
+from orchestrator.domain.execution import Check, Ending, Mistake, Outcome, Stream, Usage
 from orchestrator.domain.sandbox import Program
 from orchestrator.engines.runner.frames import (
     PROTOCOL,
@@ -23,11 +25,16 @@ from orchestrator.engines.runner.leash import Leash
 from orchestrator.engines.runner.relay import Accept, Relay
 
 Receive = Callable[[Stream, bytes], None]
+Pass = Callable[[], None]
 T = TypeVar("T")
 
 PREPARE_CHARACTERS = 1024 * 1024
 MAX_STATUS = 255  # of exit codes; signals have less
 MAX_MEASURE = 2**52
+MAX_MISTAKES = 20
+MAX_PLACE = 10_000_000
+MAX_MESSAGE_CHARACTERS = 1000
+_ENDINGS = {each.value: each for each in (Outcome.TIMED_OUT, Outcome.OUTPUT_LIMIT, Outcome.OUT_OF_MEMORY)}
 _RELAYED = (FrameKind.OPENED, FrameKind.BYTES, FrameKind.WINDOW, FrameKind.FINISHED)
 _STREAMS = {FrameKind.STDOUT: Stream.STDOUT, FrameKind.STDERR: Stream.STDERR}
 
@@ -43,6 +50,9 @@ class SupervisorSession:
         self._preloaded: asyncio.Future[None] = loop.create_future()
         self._done: asyncio.Future[Ending] = loop.create_future()
         self._receive: Receive = lambda stream, data: None
+        self._pass: Pass = lambda: None
+        self._check = Check.OFF
+        self._mistakes: tuple[Mistake, ...] = ()
         self._room = {Stream.STDOUT: 0, Stream.STDERR: 0}
         leash.listen(self._take, self._end)
 
@@ -74,8 +84,11 @@ class SupervisorSession:
         self._leash.send(encode(FrameKind.PRELOAD))
         await asyncio.shield(self._preloaded)
 
-    async def run(self, program: Program, receive: Receive) -> Ending:
+    async def run(self, program: Program, receive: Receive, pass_: Pass = lambda: None) -> Ending:
+        """Run the program; `pass_` is called if a check finds nothing for which it would be rejected."""
         limit = program.limits.max_output_bytes
+        self._check = program.check if program.is_checked else Check.OFF
+        self._pass = pass_
         self._room = {Stream.STDOUT: limit, Stream.STDERR: limit}
         self._receive = receive
         self._leash.send(encode_run(program))
@@ -98,12 +111,24 @@ class SupervisorSession:
                 self._fail(SandboxFault("the runner image is of another version than the daemon: run `make image`"))
             case FrameKind.PRELOAD:
                 _resolve(self._preloaded, None)
+            case FrameKind.CHECKED if self._check is not Check.OFF:
+                self._judge(mistakes_of(frame))
             case FrameKind.DONE:
-                _resolve(self._done, ending_of(frame.fields()))
+                ending = ending_of(frame.fields())
+                explained = () if ending.outcome is Outcome.COMPLETED else self._mistakes
+                _resolve(self._done, replace(ending, mistakes=explained))
             case FrameKind.FAULT:
                 self._fail(SandboxFault(f"the runner failed: {frame.payload.decode(errors='replace')}"))
             case _:
                 raise FramingBroken(f"an unexpected {frame.kind.name} frame")
+
+    def _judge(self, mistakes: tuple[Mistake, ...]) -> None:
+        """Let the program go on, or end it here: whoever holds the sandbox destroys it with what is left of the program."""
+        strict, self._check, self._mistakes = self._check is Check.STRICT, Check.OFF, mistakes
+        if strict and mistakes:
+            _resolve(self._done, Ending(Outcome.REJECTED, mistakes=mistakes))
+        else:
+            self._pass()
 
     def _end(self) -> None:
         self._relay.lose_all()
@@ -112,6 +137,28 @@ class SupervisorSession:
     def _fail(self, fault: SandboxFault) -> None:
         for waiting in (self._ready, self._preloaded, self._done):
             _reject(waiting, fault)
+
+
+def mistakes_of(checked: Frame) -> tuple[Mistake, ...]:
+    """Read what a check found. It comes from where the program runs: what is not understood says nothing."""
+    try:
+        told = checked.fields()["mistakes"][:MAX_MISTAKES]
+        return tuple(Mistake(_place(each["line"]), _place(each["column"]), _message(each["message"])) for each in told)
+    except (FramingBroken, KeyError, TypeError, ValueError):
+        return ()
+
+
+def _place(value: object) -> int:
+    if type(value) is int and 0 < value <= MAX_PLACE:
+        return value
+    raise ValueError("not a place")
+
+
+def _message(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError("not a text")
+    # A lone surrogate is legal in JSON, but nothing that a journal takes.
+    return printable(value[:MAX_MESSAGE_CHARACTERS].encode(errors="replace").decode())
 
 
 def ending_of(done: Mapping[str, Any]) -> Ending:
@@ -132,13 +179,21 @@ def ending_of(done: Mapping[str, Any]) -> Ending:
     try:
         exit_code, signal = status("exit_code"), status("signal")
         usage = Usage(measure("cpu_seconds"), int(measure("max_rss_bytes")))
+        dropped = [int(measure(f"{stream}_dropped_bytes")) for stream in Stream]
         if (ending := str(done["ending"])) == "exited":
             outcome = Outcome.COMPLETED if exit_code == 0 else Outcome.FAILED
         else:
-            outcome = Outcome(ending)
+            outcome = _ENDINGS[ending]
     except (KeyError, TypeError, ValueError) as error:
         raise FramingBroken(f"a done frame without a usable {error}") from error
-    return Ending(outcome, exit_code=exit_code, signal=signal, usage=usage)
+    return Ending(
+        outcome,
+        exit_code=exit_code,
+        signal=signal,
+        usage=usage,
+        stdout_dropped_bytes=dropped[0],
+        stderr_dropped_bytes=dropped[1],
+    )
 
 
 def _resolve(future: asyncio.Future[T], value: T) -> None:

@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from orchestrator.domain.errors import InvalidRequest, fault_of
-from orchestrator.domain.execution import ExecutionResult, Language, State, Stream
+from orchestrator.domain.execution import Check, ExecutionResult, Language, State, Stream
 from orchestrator.domain.ledger import ToolCall
 from orchestrator.faces.bodies import Body, ExecutionReply, ToolCallBody
 from orchestrator.faces.context import CALLER, SERVICES, Services
@@ -33,6 +33,14 @@ class ExecuteRequest(Body):
     timeout_seconds: Annotated[
         float | None, Field(gt=0, le=300, description="Time for the program, at most 300 s.")
     ] = None
+    check: Annotated[
+        Check,
+        Field(
+            strict=False,
+            description="`strict` rejects a program that surely fails, before its first tool call; `warn` runs it, and tells "
+            "the mistakes if it failed; `off` does not look.",
+        ),
+    ] = Check.STRICT
 
 
 class StartedEvent(Body):
@@ -74,7 +82,7 @@ async def execute(request: web.Request, query: Query) -> web.StreamResponse:
         key = request.headers.get("Idempotency-Key")
         if key is not None and not (1 <= len(key) <= MAX_IDEMPOTENCY_KEY and key.isprintable()):
             raise InvalidRequest(f"`Idempotency-Key` must have 1 to {MAX_IDEMPOTENCY_KEY} printable characters.")
-        asked = ProgramRequest(body.language, body.code, body.timeout_seconds, key)
+        asked = ProgramRequest(body.language, body.code, body.timeout_seconds, key, body.check)
         running = await services.executions.start(caller, asked, execution_id)
     request[EXECUTION_ID] = running.execution.id
     accepted = (item.split(";")[0].strip().lower() for item in request.headers.get("Accept", "").split(","))

@@ -144,8 +144,6 @@ def main() -> None:
     code, environment = _receive()
     os.environ.update(environment)
     _show_only_frames_from(MAIN)
-    with open(MAIN, "w", encoding="utf-8", newline="") as file:
-        file.write(code)
     _exit_quickly(_run(code))
 
 

@@ -33,8 +33,8 @@ class Execution:
     )
 
     def __init__(self, order: Run, program: Program) -> None:
-        self.stdout = Stream(frames.STDOUT, program.stdout, order.max_stdout_bytes)
-        self.stderr = Stream(frames.STDERR, program.stderr, order.max_stderr_bytes)
+        self.stdout = Stream(frames.STDOUT, program.stdout, order.max_output_bytes, order.flood_bytes)
+        self.stderr = Stream(frames.STDERR, program.stderr, order.max_output_bytes, order.flood_bytes)
         self._oom_kills_before = cgroup.oom_kills()
         self._cpu_seconds_before = program.cpu_seconds()
         self._started_at = time.monotonic()
@@ -46,6 +46,10 @@ class Execution:
     @property
     def ended(self) -> bool:
         return self._ending is not None
+
+    @property
+    def succeeded(self) -> bool:
+        return self._ending == EXITED and self._wait_status == 0
 
     @property
     def drained(self) -> bool:
@@ -83,6 +87,8 @@ class Execution:
             "signal": signal_number,
             "stdout_bytes": self.stdout.forwarded_bytes,
             "stderr_bytes": self.stderr.forwarded_bytes,
+            "stdout_dropped_bytes": self.stdout.dropped_bytes,
+            "stderr_dropped_bytes": self.stderr.dropped_bytes,
             "seconds": round((self._ended_at or time.monotonic()) - self._started_at, 6),
             "cpu_seconds": round(max(0.0, cpu_seconds), 6),
             "max_rss_bytes": usage.ru_maxrss * 1024,

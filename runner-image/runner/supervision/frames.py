@@ -14,6 +14,7 @@ STDOUT = b"O"
 STDERR = b"E"
 DONE = b"D"
 FAULT = b"X"
+CHECKED = b"V"
 OPENED = b"C"
 # From the orchestrator; PRELOAD also back, when it is done.
 FILES = b"P"

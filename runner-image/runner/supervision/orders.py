@@ -10,7 +10,7 @@ from supervision import frames
 from supervision.frames import ProtocolError
 
 _LENGTH = struct.Struct(">I")
-_LIMITS = struct.Struct(">dQQ")
+_LIMITS = struct.Struct(">dQQ?")
 _INFINITY = float("inf")
 
 
@@ -32,16 +32,21 @@ class Preload:
 class Run:
     """Run a program.
 
-    `parcel` is what the language runtime reads: the length of the environment, each NAME=value with a NUL, the code.
+    `parcel` is what the language runtime reads: the length of the environment, each NAME=value with a NUL, the code. Of each
+    output stream at most `max_output_bytes` are forwarded; more than `flood_bytes` end the program.
     """
 
-    __slots__ = ("max_stderr_bytes", "max_stdout_bytes", "parcel", "timeout_seconds")
+    __slots__ = ("checked", "code", "flood_bytes", "max_output_bytes", "parcel", "timeout_seconds")
 
-    def __init__(self, parcel: bytes, timeout_seconds: float, max_stdout_bytes: int, max_stderr_bytes: int) -> None:
+    def __init__(
+        self, parcel: bytes, code: memoryview, timeout_seconds: float, max_output_bytes: int, flood_bytes: int, checked: bool
+    ) -> None:
         self.parcel = parcel
+        self.code = code
         self.timeout_seconds = timeout_seconds
-        self.max_stdout_bytes = max_stdout_bytes
-        self.max_stderr_bytes = max_stderr_bytes
+        self.max_output_bytes = max_output_bytes
+        self.flood_bytes = flood_bytes
+        self.checked = checked
 
 
 def parse(kind: bytes, payload: bytes) -> Prepare | Preload | Run:
@@ -76,15 +81,24 @@ def _cut(data: memoryview, what: str) -> tuple[bytes, memoryview]:
 def _run(payload: bytes) -> Run:
     if len(payload) < _LIMITS.size:
         raise ProtocolError("run: the message ends too early")
-    timeout_seconds, max_stdout_bytes, max_stderr_bytes = _LIMITS.unpack_from(payload)
+    timeout_seconds, max_output_bytes, flood_bytes, checked = _LIMITS.unpack_from(payload)
     if not 0 < timeout_seconds < _INFINITY:
         raise ProtocolError("run: timeout_seconds must be a positive number")
     parcel = payload[_LIMITS.size :]
-    environment, _ = _cut(memoryview(parcel), "run")
+    environment, code = _cut(memoryview(parcel), "run")
     for entry in environment.split(b"\0")[:-1]:
         if entry.find(b"=") < 1:
             raise ProtocolError(f"run: {entry!r} cannot be set in the environment; it must be NAME=value")
-    return Run(parcel, timeout_seconds, max_stdout_bytes, max_stderr_bytes)
+    return Run(parcel, code, timeout_seconds, max_output_bytes, flood_bytes, checked)
+
+
+def write_program(path: str, code: memoryview) -> None:
+    """Write the program where its runtime and its check expect it."""
+    try:
+        with open(path, "wb") as file:
+            file.write(code)
+    except OSError as error:
+        raise ProtocolError(f"run: cannot write the program: {error.strerror}") from None
 
 
 def write_files(workspace: str, files: dict[str, bytes]) -> None:

@@ -16,6 +16,8 @@ _FIRST_FREE_FD = 10
 # With the program at a lower priority a fork bomb cannot keep the supervisor from the CPU. It has to lower itself:
 # the seccomp profile lets nobody touch another process's priority.
 _AT_LOW_PRIORITY = ["/usr/bin/nice", "-n", "10"]
+# The check takes what the program leaves, which is almost everything while it waits for its first tool call.
+_AT_LOWEST_PRIORITY = ["/usr/bin/nice", "-n", "19"]
 _OOM_SCORE_ADJUSTMENT = 1000
 
 
@@ -55,6 +57,16 @@ def start(command: list[str], workspace: str) -> Program:
     return Program(pid, control, ready, stdout, stderr)
 
 
+def start_checker(command: list[str], workspace: str) -> tuple[int, int]:
+    """Start the check of a program; return its pid and our end of the pipe that carries its verdict."""
+    verdict, verdict_end = _pipe()
+    pid = _spawn([*_AT_LOWEST_PRIORITY, *command], workspace, {1: verdict_end})
+    os.close(verdict_end)
+    os.set_blocking(verdict, False)
+    _offer_to_oom_killer(pid)
+    return pid, verdict
+
+
 def _pipe() -> tuple[int, int]:
     """Make a pipe whose ends close on exec and lie above the numbers that the program's ends are moved to."""
     low_ends = os.pipe()
@@ -66,7 +78,7 @@ def _pipe() -> tuple[int, int]:
 
 def _spawn(command: list[str], workspace: str, targets: dict[int, int]) -> int:
     actions: list[tuple[int, int, str, int, int] | tuple[int, int, int]]
-    actions = [(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)]
+    actions = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in range(3) if fd not in targets]
     actions += [(os.POSIX_SPAWN_DUP2, source, target) for target, source in targets.items()]
     environment = {
         "PATH": "/usr/local/bin:/usr/bin:/bin",

@@ -7,7 +7,8 @@ import select
 import time
 from _collections_abc import Callable
 
-from supervision import frames, orders, processes
+from supervision import frames, languages, orders, processes
+from supervision.check import Check
 from supervision.door import Door
 from supervision.execution import OUTPUT_LIMIT, TIMED_OUT, Execution
 from supervision.outbox import Outbox
@@ -19,7 +20,7 @@ EXIT_FAULT = 70
 EXIT_LEASH_ENDED = 71
 EXIT_LIFETIME_OVER = 72
 
-PROTOCOL = b"3"
+PROTOCOL = b"4"
 
 _READ_BYTES = 256 * 1024
 # A killed process ends as soon as the kernel lets it; one that hangs in the kernel dies with PID 1.
@@ -56,6 +57,7 @@ class Supervisor:
         self._run_order: orders.Run | None = None
         self._control_pending = bytearray()
         self._execution: Execution | None = None
+        self._check: Check | None = None
         self._grace_ends: float | None = None
         self._exit_status: int | None = None
         os.set_blocking(self._leash, False)
@@ -106,6 +108,8 @@ class Supervisor:
         for stream in self._wanted_streams():
             if stream.rests_until <= now or self._stopping:
                 handlers[stream.fd] = (select.POLLIN, self._forwarder(stream))
+        if self._check is not None:
+            handlers[self._check.fd] = (select.POLLIN, self._hear_check)
         if not self._stopping:
             handlers.update((fd, (events, act)) for fd, events, act in self._door.watches())
         return handlers
@@ -118,6 +122,8 @@ class Supervisor:
         if self._execution is not None and not self._execution.ended:
             clocks.append(self._execution.deadline)
             clocks += [stream.rests_until for stream in self._wanted_streams() if stream.rests_until > now]
+        if self._check is not None:
+            clocks.append(self._check.deadline)
         if self._grace_ends is not None and self._exit_status is None and not self._outbox.full:
             clocks.append(self._grace_ends)
         return min(clocks)
@@ -153,6 +159,7 @@ class Supervisor:
             self._write_control()
         else:
             self._run_order = order
+            orders.write_program(languages.main_file(self._language, self._workspace), order.code)
             self._start_run()
 
     def _hear_runtime(self) -> None:
@@ -175,6 +182,8 @@ class Supervisor:
         """Start the run if the runtime is ready: an early order waits, so that loading costs the program no time."""
         if self._ready and self._run_order is not None and self._exit_status is None:
             self._execution = Execution(self._run_order, self._program)
+            if self._run_order.checked:
+                self._check = Check(self._language, self._workspace)
             self._control_pending += frames.RUN + self._run_order.parcel
             self._write_control()
 
@@ -199,16 +208,31 @@ class Supervisor:
     def _reap(self) -> None:
         os.read(self._wakeup, _READ_BYTES)
         for pid, wait_status in processes.reap():
+            if self._check is not None and pid == self._check.pid:
+                self._check.ended = True
             if pid != self._program.pid:
                 continue
             if self._execution is not None:
                 self._execution.record_exit(wait_status)
-                self._stop_everything()
+                # What failed by itself may have failed by a mistake that the check explains; it is nearly done.
+                if self._check is None or self._execution.succeeded:
+                    self._stop_everything()
             else:
                 awaited = "given a program" if self._ready else "ready"
                 self._fail(f"the {self._language} runtime ended before it was {awaited}")
         if self._stopping:
             self._kill_everything()
+
+    def _hear_check(self) -> None:
+        if self._check is not None and not self._check.hear():
+            self._conclude_check()
+
+    def _conclude_check(self) -> None:
+        if self._check is not None:
+            self._outbox.put(frames.CHECKED, self._check.conclude())
+            self._check = None
+        if self._execution is not None and self._execution.ended:
+            self._stop_everything()
 
     # --- endings ---
 
@@ -219,6 +243,8 @@ class Supervisor:
             self._exit_status = EXIT_LIFETIME_OVER
         elif self._execution and not self._execution.ended and now >= self._execution.deadline:
             self._end(TIMED_OUT)
+        elif self._check is not None and now >= self._check.deadline:
+            self._conclude_check()
 
     def _end(self, ending: str) -> None:
         if self._execution is not None:
@@ -227,6 +253,9 @@ class Supervisor:
 
     def _stop_everything(self) -> None:
         self._kill_everything()
+        if self._check is not None:
+            self._check.conclude()
+            self._check = None
         if self._grace_ends is None:
             self._grace_ends = time.monotonic() + _GRACE_SECONDS
 

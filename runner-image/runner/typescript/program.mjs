@@ -1,12 +1,12 @@
 // Preloaded before /workspace/main.ts, which does not exist yet: waits for the program, then lets Node run it
 // as its entry point, so that it behaves like any program started with `node main.ts`.
 
-import { closeSync, readFileSync, readSync, writeFileSync, writeSync } from 'node:fs';
+import { closeSync, readFileSync, readSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { format } from 'node:util';
 import { isMainThread } from 'node:worker_threads';
 
-import { mainPath, workspace } from './hooks.mjs';
+import { workspace } from './hooks.mjs';
 import { printToStderr, traceOf } from './trace.mjs';
 
 const CONTROL_FD = 3;
@@ -53,7 +53,7 @@ function readOrder() {
   return order.toString();
 }
 
-/** Waits for the program, and returns its code and its environment. */
+/** Waits for the program, whose file is there by then, and returns its environment. */
 async function receive() {
   writeSync(READY_FD, '\n');
   while (readOrder() === PRELOAD) {
@@ -63,8 +63,7 @@ async function receive() {
   closeSync(READY_FD);
   const parcel = readFileSync(CONTROL_FD);
   closeSync(CONTROL_FD);
-  const codeBegins = 4 + parcel.readUInt32BE();
-  return { environment: parcel.toString('utf8', 4, codeBegins), code: parcel.subarray(codeBegins) };
+  return parcel.toString('utf8', 4, 4 + parcel.readUInt32BE());
 }
 
 /** @param {string} environment NAME=value, each ended by a NUL */
@@ -109,9 +108,7 @@ if (isMainThread) {
   passOnlyHooksToForks();
   writeSynchronously();
   await warmUp();
-  const { code, environment } = await receive();
-  extendEnvironment(environment);
-  writeFileSync(mainPath, code);
+  extendEnvironment(await receive());
   reportUncaughtErrors();
   leaveQuickly();
 }

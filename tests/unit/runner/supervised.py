@@ -102,11 +102,12 @@ class Supervised:
         code: str,
         *,
         timeout_seconds: float = PATIENCE_SECONDS,
-        max_stdout_bytes: int = 1_000_000,
-        max_stderr_bytes: int = 1_000_000,
+        max_output_bytes: int = 1_000_000,
+        flood_bytes: int = 16_000_000,
+        checked: bool = False,
         environment: dict[str, str] | None = None,
     ) -> None:
-        limits = struct.pack(">dQQ", timeout_seconds, max_stdout_bytes, max_stderr_bytes)
+        limits = struct.pack(">dQQ?", timeout_seconds, max_output_bytes, flood_bytes, checked)
         settings = "".join(f"{name}={value}\0" for name, value in (environment or {}).items()).encode()
         self.send(b"G", limits + struct.pack(">I", len(settings)) + settings + code.encode())
 

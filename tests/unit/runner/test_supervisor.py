@@ -100,12 +100,12 @@ class TestOrders:
             (b"P", struct.pack(">I", 1) + b"a" + struct.pack(">I", 2) + b"t", "ends too early"),
             (b"P", struct.pack(">I", 1) + b"\xff" + struct.pack(">I", 0), "not a path"),
             (b"G", b"", "ends too early"),
-            (b"G", struct.pack(">dQQ", 1, 1, 1), "ends too early"),
-            (b"G", struct.pack(">dQQI", 1, 1, 1, 9) + b"pass", "ends too early"),
-            (b"G", struct.pack(">dQQI", 1, 1, 1, 3) + b"=c\0", "cannot be set"),
-            (b"G", struct.pack(">dQQI", 0, 1, 1, 0), "timeout_seconds"),
-            (b"G", struct.pack(">dQQI", math.nan, 1, 1, 0), "timeout_seconds"),
-            (b"G", struct.pack(">dQQI", math.inf, 1, 1, 0), "timeout_seconds"),
+            (b"G", struct.pack(">dQQ?", 1, 1, 1, False), "ends too early"),
+            (b"G", struct.pack(">dQQ?I", 1, 1, 1, False, 9) + b"pass", "ends too early"),
+            (b"G", struct.pack(">dQQ?I", 1, 1, 1, False, 3) + b"=c\0", "cannot be set"),
+            (b"G", struct.pack(">dQQ?I", 0, 1, 1, False, 0), "timeout_seconds"),
+            (b"G", struct.pack(">dQQ?I", math.nan, 1, 1, False, 0), "timeout_seconds"),
+            (b"G", struct.pack(">dQQ?I", math.inf, 1, 1, False, 0), "timeout_seconds"),
         ],
     )
     def test_bad_message_is_a_fault(self, python: Supervised, kind: bytes, payload: bytes, complaint: str) -> None:
@@ -200,29 +200,40 @@ class TestEndings:
         assert (ended.report["ending"], ended.report["exit_code"]) == ("exited", 137)
 
     @pytest.mark.parametrize("stream", ["stdout", "stderr"])
-    def test_endless_printer_ends_at_exactly_its_limit(self, python: Supervised, stream: str) -> None:
+    def test_a_flood_ends_the_program_and_leaves_exactly_the_limit(self, python: Supervised, stream: str) -> None:
         code = f"import sys\nwhile True: sys.{stream}.write('0123456789')"
-        ended = python.run(code, **{f"max_{stream}_bytes": 100_003})
+        ended = python.run(code, max_output_bytes=100_003, flood_bytes=1_000_000)
         assert ended.report["ending"] == "output_limit"
         assert ended.report[f"{stream}_bytes"] == 100_003
+        assert 900_000 - 100_003 < ended.report[f"{stream}_dropped_bytes"] < 1_200_000
         assert getattr(ended, stream) == (b"0123456789" * 10_001)[:100_003]
 
-    def test_output_of_exactly_the_limit_is_no_overrun(self, python: Supervised) -> None:
-        ended = python.run("print('x' * 99, flush=True)", max_stdout_bytes=100)
-        assert (ended.report["ending"], len(ended.stdout)) == ("exited", 100)
+    def test_a_program_goes_on_beyond_the_limit_and_what_is_over_is_counted(self, python: Supervised) -> None:
+        ended = python.run("print('x' * 5000)\nimport sys\nsys.exit(3)", max_output_bytes=100)
+        assert (ended.report["ending"], ended.exit_code, len(ended.stdout)) == ("exited", 3, 100)
+        assert ended.report["stdout_dropped_bytes"] == 4901
 
-    def test_one_byte_too_many_is_an_overrun_even_if_the_program_has_exited(self, python: Supervised) -> None:
-        ended = python.run("print('x' * 100)", max_stdout_bytes=100)
-        assert (ended.report["ending"], len(ended.stdout)) == ("output_limit", 100)
+    def test_output_of_exactly_the_limit_loses_nothing(self, python: Supervised) -> None:
+        ended = python.run("print('x' * 99, flush=True)", max_output_bytes=100)
+        assert (ended.report["ending"], len(ended.stdout), ended.report["stdout_dropped_bytes"]) == ("exited", 100, 0)
+
+    def test_a_flood_of_exactly_its_limit_is_none(self, python: Supervised) -> None:
+        ended = python.run("print('x' * 99, flush=True)", max_output_bytes=10, flood_bytes=100)
+        assert (ended.report["ending"], ended.report["stdout_dropped_bytes"]) == ("exited", 90)
+
+    def test_one_byte_more_is_a_flood_even_if_the_program_has_exited(self, python: Supervised) -> None:
+        ended = python.run("print('x' * 100)", max_output_bytes=10, flood_bytes=100)
+        assert (ended.report["ending"], len(ended.stdout)) == ("output_limit", 10)
 
     def test_limit_of_one_stream_leaves_the_other_alone(self, python: Supervised) -> None:
         code = "import sys\nprint('o' * 50)\nsys.stderr.write('e' * 5000)"
-        ended = python.run(code, max_stdout_bytes=51, max_stderr_bytes=5000)
+        ended = python.run(code, max_output_bytes=100)
         assert ended.report["ending"] == "exited"
-        assert (len(ended.stdout), len(ended.stderr)) == (51, 5000)
+        assert (len(ended.stdout), len(ended.stderr)) == (51, 100)
+        assert (ended.report["stdout_dropped_bytes"], ended.report["stderr_dropped_bytes"]) == (0, 4900)
 
     def test_no_output_at_all_may_be_allowed(self, python: Supervised) -> None:
-        assert python.run("pass", max_stdout_bytes=0).report["ending"] == "exited"
+        assert python.run("pass", max_output_bytes=0).report["ending"] == "exited"
 
     def test_output_is_forwarded_while_the_program_runs(self, python: Supervised) -> None:
         python.expect("R")
@@ -321,7 +332,7 @@ class TestLeash:
 
     def test_stuck_reader_does_not_stop_the_deadline(self, python: Supervised) -> None:
         python.expect("R")
-        python.start(PRINT_PID + ENDLESS_PRINTER, timeout_seconds=0.5, max_stdout_bytes=10**9)
+        python.start(PRINT_PID + ENDLESS_PRINTER, timeout_seconds=0.5, max_output_bytes=10**9, flood_bytes=10**10)
         with watch_first_pid(python) as program:
             assert program.ended_within(PATIENCE_SECONDS)
         ended = python.finish()
@@ -330,7 +341,7 @@ class TestLeash:
 
     def test_stuck_reader_does_not_stop_the_leash(self, python: Supervised) -> None:
         python.expect("R")
-        python.start(PRINT_PID + ENDLESS_PRINTER, max_stdout_bytes=10**9)
+        python.start(PRINT_PID + ENDLESS_PRINTER, max_output_bytes=10**9, flood_bytes=10**10)
         with watch_first_pid(python) as program:
             python.let_go()
             assert python.wait() == 71
@@ -338,13 +349,13 @@ class TestLeash:
 
     def test_stuck_reader_does_not_stop_the_lifetime(self, start: Start) -> None:
         supervised = start("python", sys.executable, lifetime_seconds=1.0)
-        supervised.start(ENDLESS_PRINTER, max_stdout_bytes=10**9)
+        supervised.start(ENDLESS_PRINTER, max_output_bytes=10**9, flood_bytes=10**10)
         assert supervised.wait() == 72
 
     def test_slow_reader_gets_all_output(self, python: Supervised) -> None:
         python.expect("R")
         code = "import sys\nprint('begun')\nfor n in range(3000): sys.stdout.write(f'{n:0999}\\n')"
-        python.start(code, max_stdout_bytes=10**7)
+        python.start(code, max_output_bytes=10**7, flood_bytes=10**8)
         assert python.expect("O").payload.startswith(b"begun")
         # Nothing is read until the program stands still in front of a full pipe and a full outbox.
         (program,) = Path(f"/proc/{python.process.pid}/task/{python.process.pid}/children").read_text().split()

@@ -16,7 +16,7 @@ from orchestrator.domain.errors import (
     QueueFull,
     ShuttingDown,
 )
-from orchestrator.domain.execution import CancelledBy, Language, Outcome, State
+from orchestrator.domain.execution import CancelledBy, Check, Language, Outcome, State
 from orchestrator.domain.ledger import CallOutcome, CallRecord
 from orchestrator.domain.sandbox import PoolSize
 from orchestrator.service import executions as executions_module
@@ -26,7 +26,7 @@ from orchestrator.service.readiness import Readiness
 from orchestrator.service.sandboxes import Sandboxes
 from orchestrator.service.warm_pool import WarmPool
 from tests.support.api import until
-from tests.support.fake_engine import EXIT_3, FOREVER, HELLO, FakeEngine
+from tests.support.fake_engine import EXIT_3, FOREVER, HELLO, IMPORT_NO_TOOL, PRINT_TOO_MUCH_THEN_EXIT_3, FakeEngine
 from tests.support.fake_journal import FakeJournal
 from tests.support.fake_tool_calls import FakeProvisions, FakeToolCalls
 from tests.support.samples import ADMIN, DEVELOPER, OTHER_DEVELOPER, limits, tool_call
@@ -57,8 +57,8 @@ class Service:
             self.readiness,
         )
 
-    async def start(self, code, caller=DEVELOPER, timeout_seconds=5):
-        asked = ProgramRequest(Language.PYTHON, code, timeout_seconds)
+    async def start(self, code, caller=DEVELOPER, timeout_seconds=5, check=Check.STRICT):
+        asked = ProgramRequest(Language.PYTHON, code, timeout_seconds, check=check)
         return await self.executions.start(caller, asked, new_execution_id())
 
     async def run(self, code, **kwargs):
@@ -87,6 +87,28 @@ async def test_a_failing_program_is_a_result_with_its_streams_apart(service):
     result = await service.run(EXIT_3)
     assert (result.outcome, result.record.exit_code) == (Outcome.FAILED, 3)
     assert (result.stdout, result.stderr) == (b"out\n", b"err\n")
+
+
+async def test_a_rejected_program_is_recorded_with_its_mistakes(service):
+    result = await service.run(IMPORT_NO_TOOL)
+    recorded = service.journal.records[result.execution_id]
+    assert (recorded.outcome, recorded.exit_code) == (Outcome.REJECTED, None)
+    assert [mistake.line for mistake in recorded.mistakes] == [1]
+
+
+@pytest.mark.parametrize(
+    ("code", "check", "at_once"),
+    [(HELLO, Check.STRICT, True), (IMPORT_NO_TOOL, Check.STRICT, False), (IMPORT_NO_TOOL, Check.WARN, True)],
+)
+async def test_only_a_program_that_may_be_rejected_waits_for_its_verdict(service, code, check, at_once):
+    await service.run(code, check=check)
+    assert service.tool_calls.grants[0].at_once is at_once
+
+
+async def test_what_was_printed_beyond_the_limit_is_told_and_nothing_else_changes(service):
+    record = (await service.run(PRINT_TOO_MUCH_THEN_EXIT_3)).record
+    assert (record.outcome, record.exit_code) == (Outcome.FAILED, 3)
+    assert record.truncated is (record.stdout_dropped_bytes > 0)
 
 
 async def test_cancelling_keeps_the_partial_output(service):

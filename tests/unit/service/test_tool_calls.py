@@ -437,3 +437,28 @@ async def test_a_key_that_was_given_another_role_calls_with_that_one(world):
     world.role = "guest"
     with pytest.raises(ToolDenied, match="guest"):
         await ask(path)
+
+
+async def test_calls_wait_until_the_program_has_passed_its_check_and_only_then_are_in_the_ledger(world):
+    path = world.path()
+    await world.journal.open(record(id="e", state=State.RUNNING))
+    grant = path.open(DEVELOPER, "e", lambda call: None, passed=False)
+    with path.room(grant) as room:
+        calling = asyncio.ensure_future(path.call(grant, "postgres", "query", {}, 10, room))
+        await asyncio.sleep(0)
+        assert (world.steps, grant.calls()) == ([], ())
+        grant.passed.set()
+        await calling
+    assert [call.tool for call in grant.calls()] == ["query"]
+
+
+async def test_a_call_that_waits_for_the_verdict_ends_with_the_grant_and_leaves_no_trace(world):
+    path = world.path()
+    grant = path.open(DEVELOPER, "e", lambda call: None, passed=False)
+    with path.room(grant) as room:
+        calling = asyncio.ensure_future(grant.within(path.call(grant, "postgres", "query", {}, 10, room)))
+        await asyncio.sleep(0)
+        grant.revoke()
+        with pytest.raises(GrantInvalid):
+            await calling
+    assert (world.steps, grant.calls()) == ([], ())

@@ -39,7 +39,7 @@ class Slow:
 class Killed:
     """A supervisor that the kernel has ended."""
 
-    async def run(self, program, receive):
+    async def run(self, program, receive, pass_):
         raise SandboxFault("the connection to it ended")
 
     def close(self):

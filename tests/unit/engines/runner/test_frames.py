@@ -23,6 +23,8 @@ DONE = {
     "signal": None,
     "cpu_seconds": 0.1,
     "max_rss_bytes": 1,
+    "stdout_dropped_bytes": 0,
+    "stderr_dropped_bytes": 0,
 }
 
 
@@ -68,10 +70,10 @@ def test_a_frame_that_is_no_json_object_is_refused(payload):
 
 def test_a_run_order_carries_any_text():
     encoded = encode_run(Program("é\ud800\x00", limits(7), {"A": "b=c", "D": ""}))
-    kind, length, timeout, stdout, stderr, size = struct.unpack_from(">cIdQQI", encoded)
-    rest = encoded[struct.calcsize(">cIdQQI") :]
+    kind, length, timeout, kept, flood, checked, size = struct.unpack_from(">cIdQQ?I", encoded)
+    rest = encoded[struct.calcsize(">cIdQQ?I") :]
     assert (kind, length) == (b"G", len(encoded) - 5)
-    assert (timeout, stdout, stderr) == (7, 102_400, 102_400)
+    assert (timeout, kept, flood, checked) == (7, 102_400, 16 * 1024**2, False)
     assert rest[:size] == b"A=b=c\0D=\0"
     assert rest[size:] == "é?\0".encode()
 
@@ -98,6 +100,8 @@ def test_the_supervisors_report_decides_the_outcome(change, outcome):
     "change",
     [
         {"ending": "escaped"},
+        {"ending": "rejected"},
+        {"stdout_dropped_bytes": -1},
         {"exit_code": "0"},
         {"exit_code": 10**30},
         {"exit_code": -1},

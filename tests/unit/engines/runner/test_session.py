@@ -1,16 +1,20 @@
 """What every engine relies on: a leash that carries frames, and the relay of one sandbox's connections."""
 
 import asyncio
+import json
 import struct
 
 import pytest
 
 from orchestrator.domain.errors import SandboxFault
+from orchestrator.domain.execution import Check, Mistake, Outcome
+from orchestrator.domain.sandbox import Program
 from orchestrator.engines.runner.frames import PROTOCOL, Frame, FrameKind, FramingBroken, encode
 from orchestrator.engines.runner.leash import Leash
 from orchestrator.engines.runner.relay import MAX_CONNECTIONS, WINDOW_BYTES, Relay
 from orchestrator.engines.runner.session import SupervisorSession
 from tests.support.api import until
+from tests.support.samples import limits
 
 
 class MemoryLeash(Leash):
@@ -63,6 +67,74 @@ async def test_a_runner_that_ends_says_its_last_complaint(leash):
     leash.ended()
     with pytest.raises(SandboxFault, match="without a result: the last line"):
         await session.until_ready()
+
+
+CHECKED = b'{"mistakes": [{"line": 2, "column": 5, "message": "no \\u001b[31m"}]}'
+DONE = (
+    b'{"ending": "exited", "exit_code": 1, "signal": null, "cpu_seconds": 0, "max_rss_bytes": 0, '
+    b'"stdout_dropped_bytes": 0, "stderr_dropped_bytes": 0}'
+)
+MISTAKES = (Mistake(2, 5, "no ␛[31m"),)
+
+
+async def checked(leash, check, *frames, code="import servers"):
+    """Run a program whose runner answers with the frames; return its ending and whether it passed the check."""
+    session, passed = SupervisorSession(leash, "sandbox", refuse), []
+    running = asyncio.ensure_future(
+        session.run(Program(code, limits(), check=check), lambda stream, data: None, lambda: passed.append(True))
+    )
+    await asyncio.sleep(0)
+    for frame in frames:
+        leash.took_stdout(frame)
+    return await running, bool(passed)
+
+
+async def test_a_program_with_mistakes_is_rejected_before_it_has_ended(leash):
+    ending, passed = await checked(leash, Check.STRICT, encode(FrameKind.CHECKED, CHECKED))
+    assert (ending.outcome, ending.mistakes, passed) == (Outcome.REJECTED, MISTAKES, False)
+
+
+async def test_a_program_with_mistakes_goes_on_if_it_was_only_to_be_warned(leash):
+    frames = encode(FrameKind.CHECKED, CHECKED), encode(FrameKind.DONE, DONE)
+    ending, passed = await checked(leash, Check.WARN, *frames)
+    assert (ending.outcome, ending.mistakes, passed) == (Outcome.FAILED, MISTAKES, True)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"",
+        b"Traceback",
+        b"{}",
+        b'{"mistakes": 5}',
+        b'{"mistakes": [5]}',
+        b'{"mistakes": [{"line": -1, "column": 1, "message": "x"}]}',
+        b'{"mistakes": [{"line": 1, "column": 1, "message": {}}]}',
+        b"[" * 60_000,
+    ],
+)
+async def test_a_check_that_cannot_be_understood_rejects_nothing(leash, said):
+    frames = encode(FrameKind.CHECKED, said), encode(FrameKind.DONE, DONE)
+    ending, passed = await checked(leash, Check.STRICT, *frames)
+    assert (ending.outcome, ending.mistakes, passed) == (Outcome.FAILED, (), True)
+
+
+async def test_what_a_check_says_is_bounded(leash):
+    many = [{"line": 1, "column": 1, "message": "x" * 2000}] * 25
+    ending, _ = await checked(leash, Check.STRICT, encode(FrameKind.CHECKED, json.dumps({"mistakes": many}).encode()))
+    assert [len(mistake.message) for mistake in ending.mistakes] == [1000] * 20
+
+
+@pytest.mark.parametrize(("check", "code"), [(Check.OFF, "import servers"), (Check.STRICT, "print(1)")])
+async def test_a_verdict_that_nobody_asked_for_breaks_the_protocol(leash, check, code):
+    with pytest.raises(SandboxFault, match="broke the protocol"):
+        await checked(leash, check, encode(FrameKind.CHECKED, CHECKED), code=code)
+
+
+async def test_a_second_verdict_breaks_the_protocol(leash):
+    twice = encode(FrameKind.CHECKED, b"{}"), encode(FrameKind.CHECKED, CHECKED)
+    with pytest.raises(SandboxFault, match="broke the protocol"):
+        await checked(leash, Check.STRICT, *twice)
 
 
 class Recorded(asyncio.Protocol):
