@@ -31,7 +31,8 @@ from orchestrator.service.records import LARGEST_OUTPUT_BYTES, Records
 from orchestrator.service.running import RunningExecution
 
 MAX_PROGRESS_CHARACTERS = 200
-MAX_LISTED_SERVERS = 40
+# A description of more than 2048 bytes is cut by Claude Code.
+MAX_SERVERS_CHARACTERS = 600
 # What a page of output costs besides its text.
 PAGE_FRAME_TOKENS = 100
 
@@ -57,7 +58,7 @@ GET_EXECUTION = """\
 Reads the output of an earlier execution from an offset on, or the lines of it that contain a text. Use it when \
 execute_code says that part of the output is not shown; nothing is run again.
 
-Example: {"executionId": "909d24578ddc4b179d15a81002a4f719", "search": "error"}"""
+Example: {"search": "error"}"""
 
 CANCEL_EXECUTION = """\
 Ends an execution that is still running and returns what it printed until then. Its id is in the first progress \
@@ -208,8 +209,10 @@ class ExecutionTools:
         servers = self._servers_of(role)
         if not servers:
             return "\n\nNo MCP server that you may use is connected now."
-        names = ", ".join(servers[:MAX_LISTED_SERVERS])
-        return f"\n\nServers you may use: {names}{', …' if len(servers) > MAX_LISTED_SERVERS else ''}."
+        names = ", ".join(servers)
+        if len(names) > MAX_SERVERS_CHARACTERS:
+            names = f"{names[:MAX_SERVERS_CHARACTERS].rpartition(', ')[0]}, …"
+        return f"\n\nServers you may use: {names}."
 
 
 def _page_of(record: ExecutionRecord, order: GetExecution, stored: Page, **found: Any) -> ExecutionPage:

@@ -31,7 +31,7 @@ def ledger_lines(calls: Sequence[ToolCall], room: Room, told: str = "") -> list[
 
 def _line(group: Sequence[ToolCall], told: str) -> str:
     name = f"{group[0].server[:MAX_NAME_CHARACTERS]}/{group[0].tool[:MAX_NAME_CHARACTERS]}"
-    times = f" ×{len(group)}" if len(group) > 1 else ""  # noqa: RUF001  (times, not a letter)
+    times = f" ×{len(group)}" if len(group) > 1 else ""
     return f"{name}{times}, {_fates(group, told)}, {seconds(busy_ms(group) / 1000)}"
 
 

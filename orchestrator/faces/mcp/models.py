@@ -34,9 +34,7 @@ def _separate(query: Any) -> Any:
 
 ServerName = Annotated[str | None, Field(max_length=256, description="Only the tools of this server.")]
 ExecutionId = Annotated[str, Field(min_length=1, max_length=64)]
-MaxTokens = Annotated[
-    int | None, Field(ge=FEWEST_TOKENS, le=MOST_TOKENS, description="Longest reply, to see more or less than usual.")
-]
+MaxTokens = Annotated[int | None, Field(ge=FEWEST_TOKENS, le=MOST_TOKENS)]
 # One plain type, because not every client understands a choice of two; a list is taken all the same.
 Queries = Annotated[
     list[str],
@@ -50,7 +48,7 @@ class ExecuteCode(Arguments):
     code: Annotated[str, Field(min_length=1, description="The program. Print what you want to see.")]
     language: Language = Language.TYPESCRIPT
     timeout_seconds: Annotated[float | None, Field(ge=0.1, le=300)] = None
-    max_tokens: MaxTokens = None
+    max_tokens: Annotated[MaxTokens, Field(description="Longest reply, to see more or less than usual.")] = None
 
 
 class SearchTools(Arguments):
