@@ -33,6 +33,8 @@ from orchestrator.service.running import RunningExecution
 MAX_PROGRESS_CHARACTERS = 200
 # A description of more than 2048 bytes is cut by Claude Code.
 MAX_SERVERS_CHARACTERS = 600
+# To count the tokens of more takes so long that others would wait for it.
+MAX_SHORT_BYTES = 8 * 1024
 # What a page of output costs besides its text.
 PAGE_FRAME_TOKENS = 100
 
@@ -133,7 +135,7 @@ class ExecutionTools:
             running = await self._executions.start(call.caller, asked, execution_id)
         with running.watched():
             await self._follow(running, call)
-        return self._answer(await running.result(), order.max_tokens)
+        return await self._answer(await running.result(), order.max_tokens)
 
     async def get_execution(self, order: GetExecution, call: Call) -> Answer:
         if order.execution_id is not None:
@@ -144,16 +146,16 @@ class ExecutionTools:
             if not newest:
                 raise NotFound("You have not run anything yet.")
             record = newest[0]
-        if order.search is None:
-            return await self._read(record, order)
         async with self._questions.reserve(call.caller.key_name, 1):
+            if order.search is None:
+                return await self._read(record, order)
             return await self._search(record, order, order.search)
 
     async def _read(self, record: ExecutionRecord, order: GetExecution) -> Answer:
         room = self._room(order.max_tokens)
         stored = await self._records.output(record, order.stream, order.offset, room.tokens * MAX_CHARACTERS_PER_TOKEN)
         reached_end = order.offset + len(stored.data) >= stored.total_bytes
-        shown = page(stored.data, order.offset, room, is_last=reached_end)
+        shown = await asyncio.to_thread(page, stored.data, order.offset, room, is_last=reached_end)
         following = shown.offset + shown.size
         reply = _page_of(
             record,
@@ -175,7 +177,7 @@ class ExecutionTools:
 
     async def cancel_execution(self, order: CancelExecution, call: Call) -> Answer:
         result = await self._executions.cancel(call.caller, order.execution_id)
-        return replace(self._answer(result, order.max_tokens), is_error=False)
+        return replace(await self._answer(result, order.max_tokens), is_error=False)
 
     def _room(self, max_tokens: int | None) -> Room:
         return Room(self._reporting.tokens, (max_tokens or self._reporting.reply_tokens) - PAGE_FRAME_TOKENS)
@@ -197,8 +199,10 @@ class ExecutionTools:
             ended.cancel()
             left.cancel()
 
-    def _answer(self, result: ExecutionResult, max_tokens: int | None) -> Answer:
-        told = report(result, max_tokens or self._reporting.reply_tokens, self._reporting.tokens)
+    async def _answer(self, result: ExecutionResult, max_tokens: int | None) -> Answer:
+        telling = (result, max_tokens or self._reporting.reply_tokens, self._reporting.tokens)
+        is_short = len(result.stdout) + len(result.stderr) <= MAX_SHORT_BYTES
+        told = report(*telling) if is_short else await asyncio.to_thread(report, *telling)
         pictures = [
             types.ImageContent(data=b64encode(image.data).decode(), mime_type=image.mime_type)
             for image in result.images

@@ -12,9 +12,9 @@ from orchestrator.catalog.disclosure import Detail
 from orchestrator.domain.execution import Language, Outcome, State, Stream
 from orchestrator.faces.bodies import LimitsBody, ToolCallBody
 
-# What a reply costs a model, at least and at most, whoever asks.
+# What a model may ask a reply to cost. More than that, Claude Code for one does not show but puts into a file.
 FEWEST_TOKENS = 500
-MOST_TOKENS = 100_000
+MOST_TOKENS = 25_000
 # More than any output has, and a number that every client can write.
 LARGEST_OFFSET = 2**31 - 1
 
@@ -46,7 +46,7 @@ Queries = Annotated[
 
 class ExecuteCode(Arguments):
     code: Annotated[str, Field(min_length=1, description="The program. Print what you want to see.")]
-    language: Language = Language.TYPESCRIPT
+    language: Annotated[Language, Field(description="Language of the program.")] = Language.TYPESCRIPT
     timeout_seconds: Annotated[float | None, Field(ge=0.1, le=300)] = None
     max_tokens: Annotated[MaxTokens, Field(description="Longest reply, to see more or less than usual.")] = None
 
