@@ -147,7 +147,12 @@ async def running_daemon(settings: Settings) -> AsyncIterator[Daemon]:
             version=__version__,
             started_at=time.monotonic(),
         )
-        mcp = build_mcp_face(services, settings.mcp_reply_tokens, settings.mcp_progress_seconds)
+        mcp = build_mcp_face(
+            services,
+            reply_tokens=settings.mcp_reply_tokens,
+            progress_seconds=settings.mcp_progress_seconds,
+            structured=settings.mcp_structured,
+        )
         loops.run("mcp", mcp.run)
         port = await undo.enter_async_context(_listening(services, mcp, connections, settings))
         undo.push_async_callback(programs.executions.drain, settings.shutdown_grace_seconds)

@@ -217,7 +217,14 @@ class Settings(BaseSettings):
         [], description="Host names that clients may use besides localhost, as a JSON list."
     )
     mcp_reply_tokens: int = Field(
-        20_000, ge=4000, le=1_000_000, description="Longest reply to an MCP client; Claude Code cuts at 25,000."
+        6000,
+        ge=500,
+        le=100_000,
+        description="Longest reply to an MCP client, in tokens, unless it asks for more or less with `maxTokens`.",
+    )
+    mcp_structured: bool = Field(
+        False,
+        description="Whether replies to MCP clients have structured content too, which some show instead of the text.",
     )
     mcp_progress_seconds: float = Field(3, gt=0, le=30, description="Time between progress reports to an MCP client.")
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least severe log line.")

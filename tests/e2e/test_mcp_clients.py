@@ -120,8 +120,8 @@ async def test_the_inspector_lists_and_calls_tools(desk):
     _, listed = await desk.run("mcp-inspector", *reach, "--method", "tools/list")
     call = ("--method", "tools/call", "--tool-name", "execute_code", "--tool-arg", "code=console.log(6 * 7)")
     _, called = await desk.run("mcp-inspector", *reach, *call)
-    assert len(json.loads(listed)["tools"]) == 10
-    assert json.loads(called)["structuredContent"]["output"] == "42\n"
+    assert len(json.loads(listed)["tools"]) == 7
+    assert json.loads(called)["content"][0]["text"].endswith("\n\nstdout:\n42")
 
 
 async def test_claude_code_connects_over_http(desk):
@@ -231,7 +231,7 @@ async def test_the_inspector_runs_a_program_over_the_stdio_wrapper(desk, contain
         argument for name, value in {**desk.groups, **environment}.items() for argument in ("-e", f"{name}={value}")
     ]
     _, called = await desk.run("mcp-inspector", "--cli", *named, str(WRAPPER), *call)
-    assert json.loads(called)["structuredContent"]["output"] == "42\n"
+    assert json.loads(called)["content"][0]["text"].endswith("\n\nstdout:\n42")
 
 
 async def _wrapper(desk: Desk, container: str) -> Any:

@@ -9,12 +9,15 @@ import signal
 import sys
 from base64 import b64decode
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
 from typing import Any
 
+import httpx2
 import pytest
 from aiohttp import web
-from mcp import MCPError
+from mcp import Client, MCPError
+from mcp.client.streamable_http import streamable_http_client
 
 from orchestrator.adapters.tokens import O200kTokenCounter
 from orchestrator.commands import keys
@@ -94,6 +97,15 @@ class Place:
         await eventually(lambda: only_unused_sandboxes_are_left(self.api, self.installation.owner))
 
 
+@asynccontextmanager
+async def structured_client(url: str, key: str, era: str) -> AsyncIterator[Client]:
+    async with (
+        httpx2.AsyncClient(headers={"Authorization": f"Bearer {key}"}, timeout=60) as http,
+        Client(streamable_http_client(f"{url}/mcp?structured=1", http_client=http), mode=era) as client,
+    ):
+        yield client
+
+
 async def picture(_: web.Request, message: dict[str, Any]) -> web.Response:
     content = [{"type": "image", "mimeType": "image/png", "data": PIXEL}]
     return web.json_response(reply(message, {"content": content}))
@@ -130,12 +142,13 @@ async def test_a_program_runs_in_every_era_over_every_transport(place, era, tran
     async with place.client(era, transport) as client:
         listed = await client.list_tools()
         result = await client.call_tool("execute_code", python("print(6 * 7)"))
-    assert len(listed.tools) == 10
+    assert len(listed.tools) == 7
     assert not result.is_error
-    assert text_of(result).startswith("completed, exit code 0")
-    assert "stdout:\n42\n" in text_of(result)
-    assert result.structured_content["output"] == "42\n"
-    assert list(result.structured_content)[:2] == ["outcome", "truncated"]
+    assert text_of(result).startswith("completed in ")
+    assert text_of(result).endswith("\n\nstdout:\n42")
+    assert O200kTokenCounter().count(text_of(result)) <= 40
+    assert [content.type for content in result.content] == ["text"]
+    assert result.structured_content is None
 
 
 @each_era
@@ -144,9 +157,53 @@ async def test_a_failed_program_is_a_result_with_its_cause(place, era, transport
     async with place.client(era, transport) as client:
         result = await client.call_tool("execute_code", python("raise ValueError('too bad')"))
     assert result.is_error
-    assert result.structured_content["outcome"] == "failed"
-    assert "exited with code 1; its error output is in stderr" in text_of(result)
-    assert "ValueError: too bad" in result.structured_content["stderr"]
+    assert text_of(result).startswith("failed in ")
+    assert "exited with code 1; see stderr" in text_of(result)
+    assert text_of(result).endswith("ValueError: too bad")
+
+
+@each_era
+async def test_structure_comes_on_top_of_the_text_for_whoever_asks_for_it(place, era):
+    async with structured_client(place.url, place.admin, era) as client:
+        listed = (await client.list_tools()).tools
+        results = {
+            name: await client.call_tool(name, arguments)
+            for name, arguments in {
+                "execute_code": python("print(6 * 7)"),
+                "get_execution": {},
+                "search_tools": {"query": "echo"},
+                "list_servers": {},
+            }.items()
+        }
+    assert all(tool.output_schema for tool in listed)
+    assert all(result.structured_content for result in results.values())
+    told = results["execute_code"]
+    assert text_of(told).endswith("\n\nstdout:\n42")
+    assert told.structured_content["output"] == "42\n"
+    assert list(told.structured_content)[:2] == ["outcome", "truncated"]
+
+
+async def test_a_wish_for_structure_that_is_neither_yes_nor_no_is_refused(place):
+    async with BareClient.connect(place.url, place.admin) as client:
+        client.url += "?structured=maybe"
+        async with client.post("initialize", INITIALIZE, 0) as response:
+            assert response.status == 422
+            assert "`structured` must be 0 or 1." in (await response.json(content_type=None))["detail"]
+
+
+async def test_no_tool_declares_a_structure_that_nobody_asked_for(place):
+    async with place.client(MODERN) as client:
+        assert not [tool.name for tool in (await client.list_tools()).tools if tool.output_schema]
+
+
+async def test_an_installation_can_send_structure_to_all_but_those_who_refuse_it(own_installation):
+    settings = own_installation.settings.model_copy(update={"mcp_structured": True})
+    async with replace(own_installation, settings=settings).run() as api:
+        for query, has_structure in (("", True), ("?structured=0", False)):
+            async with BareClient.connect(api.url, own_installation.keys["admin"]) as client:
+                client.url += query
+                (listed,) = await _read_all(client.post_without_session("tools/list", {}, 1))
+            assert [("outputSchema" in tool) for tool in listed["result"]["tools"]] == [has_structure] * 7
 
 
 @each_era
@@ -275,11 +332,11 @@ async def test_two_clients_with_equal_request_ids_get_their_own_answers(place, e
             post = client.post if era == LEGACY else client.post_without_session
             replies = await _read_all(post("tools/call", params, 1))
         assert [reply["id"] for reply in replies if "id" in reply] == [1]
-        return str(replies[-1]["result"]["structuredContent"]["output"])
+        return str(replies[-1]["result"]["content"][0]["text"].rsplit("\n", 1)[-1])
 
     asked = [("a", place.admin), ("b", place.developer), ("c", place.admin), ("d", place.developer)]
     answers = await asyncio.gather(*(ask(name, key) for name, key in asked))
-    assert answers == ["a\n", "b\n", "c\n", "d\n"]
+    assert answers == ["a", "b", "c", "d"]
 
 
 async def test_a_session_is_of_no_use_with_another_key(place):
@@ -313,8 +370,8 @@ async def test_a_role_sees_its_own_servers_only(place, era, transport):
     assert "Servers you may use: postgres." in described["execute_code"]
     for name, answer in replies.items():
         assert not answer.is_error, name
-        assert "secret" not in json.dumps(answer.structured_content), name
-        assert "postgres" in json.dumps(answer.structured_content), name
+        assert "secret" not in text_of(answer), name
+        assert "postgres" in text_of(answer), name
     assert denied.is_error
     assert "servers of role developer do not include secret" in text_of(denied)
 
@@ -323,26 +380,53 @@ async def test_the_admin_sees_every_server(place):
     async with place.client(MODERN) as client:
         listed = await client.call_tool("list_servers", {})
         described = (await client.list_tools()).tools[0].description
-    assert {server["server"] for server in listed.structured_content["servers"]} >= {"postgres", "secret"}
+    assert {line.split(":")[0] for line in text_of(listed).splitlines()} >= {"postgres", "secret"}
     assert "postgres, secret" in described
 
 
 async def test_tools_are_searched_described_and_called(place):
     async with place.client(MODERN) as client:
-        found = await client.call_tool("search_tools", {"query": "echo", "server": "postgres"})
-        told = await client.call_tool("get_tool_info", {"server": "postgres", "tool": "echo", "language": "python"})
-        code = f"{told.structured_content['python']['import']}\nprint(echo(text='hi'))"
-        result = await client.call_tool("execute_code", python(code))
-    assert found.structured_content["tools"][0]["name"] == "echo"
-    assert "typescript" not in told.structured_content
-    assert "inputSchema" not in told.structured_content
-    assert result.structured_content["output"] == "{'text': 'hi'}\n"
-    assert "tool calls (1):\npostgres/echo done " in text_of(result)
+        found = await client.call_tool("search_tools", {"query": "echo; picture", "server": "postgres"})
+        asked = {"server": "postgres", "tool": "echo", "language": "python"}
+        told = await client.call_tool("get_tool_info", asked)
+        in_full = await client.call_tool("get_tool_info", {**asked, "includeSchema": True})
+        import_line = text_of(found).rsplit("python: ", 1)[1].removesuffix(" (the others likewise)")
+        result = await client.call_tool("execute_code", python(f"{import_line}\nprint(echo(text='hi'))"))
+    assert text_of(found).startswith("postgres/echo: ")
+    assert import_line in text_of(told).splitlines()
+    assert "Promise" not in text_of(told)
+    assert "schema" not in text_of(told)
+    assert 'input schema: {"type":"object"' in text_of(in_full)
+    assert text_of(result).endswith("stdout:\n{'text': 'hi'}")
+    assert "\npostgres/echo, done, " in text_of(result)
+
+
+async def test_40_parallel_calls_are_one_line(place):
+    code = (
+        "import { echo } from '/workspace/servers/postgres/echo.js';\n"
+        "const rows = await Promise.all(Array.from({ length: 40 }, (_, n) => echo({ text: String(n) })));\n"
+        "console.log(`${rows.length} rows`);"
+    )
+    async with place.client(MODERN) as client:
+        result = await client.call_tool("execute_code", {"code": code})
+    assert "\npostgres/echo ×40, all done, " in text_of(result)
+    assert O200kTokenCounter().count(text_of(result)) <= 120
+
+
+@each_era
+async def test_null_stands_for_an_argument_that_is_not_given(place, era):
+    async with place.client(era) as client:
+        arguments = {"code": "console.log(6 * 7)", "language": None, "timeoutSeconds": None, "maxTokens": None}
+        ran = await client.call_tool("execute_code", arguments)
+        read = await client.call_tool("get_execution", {"executionId": None, "offset": None, "search": None})
+    assert text_of(ran).endswith("stdout:\n42")
+    assert text_of(read).endswith(": bytes 0 to 3 of 3\n\n42")
 
 
 async def test_an_execution_of_another_caller_is_not_found(place):
     async with place.client(MODERN) as admin, place.client(MODERN, role="developer") as developer:
-        mine = (await admin.call_tool("execute_code", python("print('mine')"))).structured_content["executionId"]
+        await admin.call_tool("execute_code", python("print('mine')"))
+        mine = (await place.newest())["executionId"]
         for name in ("get_execution", "cancel_execution"):
             answer = await developer.call_tool(name, {"executionId": mine})
             assert answer.is_error
@@ -362,29 +446,56 @@ async def test_300_kb_of_output_are_previewed_within_the_budget_and_can_be_read_
     whole = "".join(f"row {n:>6} of many\n" for n in range(16_000))
     async with place.client(era) as client:
         result = await client.call_tool("execute_code", python(ROWS))
-        told, execution_id = result.structured_content, result.structured_content["executionId"]
+        said, shown = text_of(result).split("\n\n", 1)
+        where = json.loads(said[said.index("{") : said.index("}") + 1])
         pages, offset = [], 0
         while offset is not None:
-            page = await client.call_tool("get_execution", {"executionId": execution_id, "offset": offset})
-            assert count(json.dumps(page.structured_content)) <= 20_000
-            pages.append(page.structured_content["text"])
-            offset = page.structured_content.get("nextOffset")
-        link = next(content for content in result.content if content.type == "resource_link")
-        resource = await client.read_resource(link.uri)
-        part = await client.read_resource(f"{link.uri}?offset=20&length=19")
+            page = text_of(await client.call_tool("get_execution", {**where, "offset": offset, "maxTokens": 20_000}))
+            assert count(page) <= 20_000
+            headline, text = page.split("\n\n", 1)
+            pages.append(f"{text}\n")
+            offset = int(headline.rsplit(" ", 1)[1]) if '"offset": ' in headline else None
+        uri = f"execution://{where['executionId']}/stdout"
+        resource = await client.read_resource(uri)
+        part = await client.read_resource(f"{uri}?offset=20&length=19")
+        following = text_of(await client.call_tool("get_execution", where)).split("\n\n", 1)[1]
     assert not result.is_error
     assert len(whole) >= 300_000
-    assert (told["truncated"], told["outputBytes"]) == (True, len(whole))
-    assert count(json.dumps(told)) <= 20_000
-    assert count(text_of(result)) <= 20_000
-    assert "output shortened" in text_of(result).splitlines()[0]
-    assert told["output"].startswith("row      0 of many\n")
-    assert told["output"].endswith("row  15999 of many\n")
+    assert "output truncated" in said.splitlines()[0]
+    assert count(text_of(result)) <= 6000
+    before, after = shown.removeprefix("stdout:\n").split("[… ")
+    assert whole.startswith(before)
+    assert whole.removeprefix(before).startswith(following)
+    assert after.endswith("row  15999 of many")
     assert "".join(pages) == whole
     assert len(pages) > 2
     assert resource.contents[0].text == whole
     assert part.contents[0].text == "ow      1 of many\nr"
-    assert link.size == len(whole)
+
+
+@pytest.mark.parametrize("tokens", [500, 15_000])
+async def test_a_model_can_ask_for_more_or_less_of_a_long_output(place, tokens):
+    async with place.client(MODERN) as client:
+        ran = await client.call_tool("execute_code", python(ROWS, maxTokens=tokens))
+        read = await client.call_tool("get_execution", {"maxTokens": tokens})
+    for result in (ran, read):
+        assert tokens // 2 < O200kTokenCounter().count(text_of(result)) <= tokens
+
+
+async def test_the_offsets_in_a_failed_reply_are_right_in_a_client_that_cuts_errors_at_10_000_characters(place):
+    code = (
+        f"import sys\n{ROWS}\nfor n in range(3000):\n    print(f'err {{n:>6}} of many', file=sys.stderr)\nsys.exit(3)"
+    )
+    async with place.client(MODERN) as client:
+        result = await client.call_tool("execute_code", python(code, maxTokens=20_000))
+        said = text_of(result).split("\n\n", 1)[0]
+        where = json.loads(said[said.rindex("{") : said.rindex("}") + 1])
+        following = text_of(await client.call_tool("get_execution", where)).split("\n\n", 1)[1]
+    assert result.is_error
+    assert len(text_of(result)) <= 10_000
+    shown = text_of(result).rsplit("stderr:\n", 1)[1].split("[… ")[0]
+    assert where["stream"] == "stderr"
+    assert int(following.split()[1]) == int(shown.splitlines()[-1].split()[1]) + 1
 
 
 async def test_an_earlier_output_is_searched_without_running_it_again(place):
@@ -392,17 +503,20 @@ async def test_an_earlier_output_is_searched_without_running_it_again(place):
         await client.call_tool("execute_code", python(ROWS))
         ran = await place.newest()
         found = await client.call_tool("get_execution", {"search": "ROW  12345"})
-    assert found.structured_content["matches"] == [{"line": 12346, "offset": 12345 * 19, "text": "row  12345 of many"}]
-    assert found.structured_content["executionId"] == ran["executionId"] == (await place.newest())["executionId"]
+    headline, match = text_of(found).splitlines()
+    assert headline == f"stdout of {ran['executionId']} (completed): 1 of 1 lines with 'ROW  12345'"
+    assert match == f"line 12346, offset {12345 * 19}: row  12345 of many"
+    assert (await place.newest())["executionId"] == ran["executionId"]
 
 
 async def test_300_kb_against_the_usual_limit_end_the_program_and_the_reply_says_so(api, installation):
     async with http_client(api.url, installation.keys["admin"], MODERN) as client:
         result = await client.call_tool("execute_code", python(ROWS))
-    told = result.structured_content
+    said = text_of(result).split("\n\n")[0]
     assert result.is_error
-    assert (told["outcome"], told["truncated"], told["outputBytes"]) == ("output_limit", True, 100 * 1024)
-    assert "because it printed 100 KiB to one stream" in text_of(result).split("\n\n")[0]
+    assert said.startswith("output_limit in ")
+    assert "output truncated" in said
+    assert "because it printed 100 KiB to one stream" in said
 
 
 @each_era
@@ -435,15 +549,15 @@ async def test_too_many_pictures_are_refused_to_the_program(place):
     async with place.client(MODERN) as client:
         result = await client.call_tool("execute_code", python(code))
     assert result.is_error
-    assert "An execution may show at most 10 pictures" in result.structured_content["stderr"]
-    assert result.structured_content["images"] == 10
+    assert "An execution may show at most 10 pictures" in text_of(result)
+    assert [content.type for content in result.content] == ["text"] + ["image"] * 10
 
 
 async def test_what_is_no_picture_is_refused_to_the_program(place):
     async with place.client(MODERN) as client:
         code = "from servers.output import emit_image\nemit_image(b'<svg/>')"
         result = await client.call_tool("execute_code", python(code))
-    assert "`data` must be a PNG, JPEG, GIF or WebP picture." in result.structured_content["stderr"]
+    assert "`data` must be a PNG, JPEG, GIF or WebP picture." in text_of(result)
 
 
 async def test_a_running_execution_is_read_and_cancelled_by_its_id(place):
@@ -455,17 +569,18 @@ async def test_a_running_execution_is_read_and_cancelled_by_its_id(place):
         cancelled = await client.call_tool("cancel_execution", {"executionId": execution_id})
         ended = await asyncio.wait_for(call, 20)
         again = await client.call_tool("cancel_execution", {"executionId": execution_id})
-    assert (so_far.structured_content["state"], so_far.structured_content["text"]) == ("running", "up\n")
+    assert text_of(so_far) == f"stdout of {execution_id} (running): bytes 0 to 3 of 3\n\nup"
     assert not cancelled.is_error
-    assert cancelled.structured_content["outcome"] == "cancelled"
+    assert text_of(cancelled).startswith("cancelled in ")
     assert ended.is_error
     assert again.is_error
     assert "get_execution" in text_of(again)
 
 
 @each_transport
-async def test_chat_that_is_not_configured_says_so_in_one_sentence(place, transport):
+async def test_chat_that_is_not_configured_is_not_listed_and_says_so_in_one_sentence(place, transport):
     async with place.client(LEGACY, transport) as client:
+        assert not [tool.name for tool in (await client.list_tools()).tools if tool.name.startswith("chat_")]
         for name, arguments in {"chat_send": {"text": "hi"}, "chat_read": {}, "chat_who": {}}.items():
             result = await client.call_tool(name, arguments)
             assert result.is_error
@@ -536,7 +651,7 @@ async def test_a_revoked_key_is_refused_also_in_an_open_session(own_installation
 
             await eventually(is_refused, seconds=20)
         async with http_client(api.url, rotated.read(), LEGACY) as renewed:
-            assert len((await renewed.list_tools()).tools) == 10
+            assert len((await renewed.list_tools()).tools) == 7
 
 
 async def test_every_byte_on_stdout_of_the_bridge_is_json_rpc(place):

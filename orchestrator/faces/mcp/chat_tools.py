@@ -60,6 +60,7 @@ class ChatTools:
                 POSTS,
                 self.send,
                 is_for=lambda role: role.may_call(CHAT_SERVER, "send"),
+                is_of_use=self._is_configured,
             ),
             Tool(
                 "chat_read",
@@ -70,6 +71,7 @@ class ChatTools:
                 READS_CHAT,
                 self.read,
                 is_for=lambda role: role.may_call(CHAT_SERVER, "read"),
+                is_of_use=self._is_configured,
             ),
             Tool(
                 "chat_who",
@@ -80,8 +82,12 @@ class ChatTools:
                 READS_CHAT,
                 self.who,
                 is_for=lambda role: role.may_call(CHAT_SERVER, "who"),
+                is_of_use=self._is_configured,
             ),
         )
+
+    def _is_configured(self) -> bool:
+        return self._chat.configured
 
     async def send(self, order: SendArguments, call: Call) -> Answer:
         return Answer(SentBody.model_validate(await self._call("send", order, call)))

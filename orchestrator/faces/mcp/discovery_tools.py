@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from orchestrator.catalog.toolbox import Toolbox
 from orchestrator.domain.execution import Language
+from orchestrator.faces.mcp.discovery_text import found_text, info_text, listing_text, servers_text
 from orchestrator.faces.mcp.models import (
     FoundTools,
     GetToolInfo,
@@ -15,20 +16,20 @@ from orchestrator.faces.mcp.models import (
     ToolDetails,
     ToolListing,
 )
-from orchestrator.faces.mcp.tool import READS, Answer, Call, Tool
+from orchestrator.faces.mcp.tool import ALWAYS_LOAD, READS, Answer, Call, Tool
 from orchestrator.service.budget import Budget
 
 SEARCH_TOOLS = """\
-Finds tools of the connected MCP servers by what they do, best first, for use in a program of execute_code. Ask in \
-words or by name, several questions at once, and read the signature of what you want with get_tool_info.
+Finds tools of the connected MCP servers by what they do, best first, for use in a program of execute_code. Read the \
+signature of what you want with get_tool_info.
 
-Example: {"query": ["list the tables of a database", "take a screenshot"], "limit": 5}"""
+Example: {"query": "list the tables of a database; take a screenshot", "limit": 5}"""
 
 GET_TOOL_INFO = """\
-Describes how to call one tool in a program: its import line, typed signature and an example call. Read it before you \
+Describes how to call one tool in a program: its typed signature and an example with its import. Read it before you \
 write code that uses the tool.
 
-Example: {"server": "postgres", "tool": "query", "language": "typescript"}"""
+Example: {"server": "postgres", "tool": "execute_sql", "language": "typescript"}"""
 
 LIST_SERVERS = """\
 Lists the MCP servers that you may use, with their state and number of tools. A server that is down says why; it is \
@@ -49,19 +50,36 @@ class DiscoveryTools:
 
     def all(self) -> tuple[Tool[SearchTools], Tool[GetToolInfo], Tool[ListServers], Tool[ListTools]]:
         return (
-            Tool("search_tools", "Search tools", SEARCH_TOOLS, SearchTools, FoundTools, READS, self.search_tools),
             Tool(
-                "get_tool_info", "Describe a tool", GET_TOOL_INFO, GetToolInfo, ToolDetails, READS, self.get_tool_info
+                "search_tools",
+                "Search tools",
+                SEARCH_TOOLS,
+                SearchTools,
+                FoundTools,
+                READS,
+                self.search_tools,
+                ALWAYS_LOAD,
+            ),
+            Tool(
+                "get_tool_info",
+                "Describe a tool",
+                GET_TOOL_INFO,
+                GetToolInfo,
+                ToolDetails,
+                READS,
+                self.get_tool_info,
+                ALWAYS_LOAD,
             ),
             Tool("list_servers", "List servers", LIST_SERVERS, ListServers, ServerListing, READS, self.list_servers),
             Tool("list_tools", "List tools", LIST_TOOLS, ListTools, ToolListing, READS, self.list_tools),
         )
 
     async def search_tools(self, order: SearchTools, call: Call) -> Answer:
-        queries = [order.query] if isinstance(order.query, str) else order.query
         async with self._questions.reserve(call.caller.key_name, 1):
-            found = await self._toolbox.search(call.role, queries, order.detail, server=order.server, limit=order.limit)
-        return Answer(FoundTools.model_validate(found.model_dump(exclude_unset=True)))
+            found = await self._toolbox.search(
+                call.role, order.query, order.detail, server=order.server, limit=order.limit
+            )
+        return Answer(FoundTools.model_validate(found.model_dump(exclude_unset=True)), found_text(found))
 
     async def get_tool_info(self, order: GetToolInfo, call: Call) -> Answer:
         async with self._questions.reserve(call.caller.key_name, 1):
@@ -72,14 +90,14 @@ class DiscoveryTools:
         schemas = {name: told.get(name) for name in ("inputSchema", "outputSchema")} if order.include_schema else {}
         about = {name: told[name] for name in ("server", "name", "description", "resultShape")}
         details = ToolDetails.model_validate({**about, **views, **schemas})
-        blocks = [f"{view.import_line}\n{view.signature}\n{view.example}" for view in views.values()]
-        return Answer(details, "\n\n".join([f"{details.server}/{details.name}: {details.description}", *blocks]))
+        return Answer(details, info_text(details, list(views.values())))
 
     async def list_servers(self, order: ListServers, call: Call) -> Answer:
         servers = [server.model_dump() for server in self._toolbox.servers(call.role)]
-        return Answer(ServerListing.model_validate({"servers": servers}))
+        listing = ServerListing.model_validate({"servers": servers})
+        return Answer(listing, servers_text(listing))
 
     async def list_tools(self, order: ListTools, call: Call) -> Answer:
         async with self._questions.reserve(call.caller.key_name, 1):
             listing = await self._toolbox.listing(call.role, order.detail, order.server)
-        return Answer(ToolListing.model_validate(listing.model_dump(exclude_unset=True)))
+        return Answer(ToolListing.model_validate(listing.model_dump(exclude_unset=True)), listing_text(listing))

@@ -13,8 +13,8 @@ import mcp_types as types
 
 from orchestrator.domain.access import Role
 from orchestrator.domain.errors import NotFound
-from orchestrator.domain.execution import ExecutionResult, Filter, Kind, Outcome, Stream
-from orchestrator.faces.mcp.excerpts import MAX_CHARACTERS_PER_TOKEN, TokenCounter, matching_lines, page
+from orchestrator.domain.execution import ExecutionRecord, ExecutionResult, Filter, Kind, Outcome, Page, Stream
+from orchestrator.faces.mcp.excerpts import MAX_CHARACTERS_PER_TOKEN, Room, TokenCounter, matching_lines, page
 from orchestrator.faces.mcp.models import (
     CancelExecution,
     ExecuteCode,
@@ -22,36 +22,45 @@ from orchestrator.faces.mcp.models import (
     ExecutionReport,
     GetExecution,
 )
-from orchestrator.faces.mcp.report import as_text, report
-from orchestrator.faces.mcp.resources import link
-from orchestrator.faces.mcp.tool import READS, Answer, Call, Content, Tool
+from orchestrator.faces.mcp.report import report
+from orchestrator.faces.mcp.stored_output import matches_text, page_text
+from orchestrator.faces.mcp.tool import ALWAYS_LOAD, READS, Answer, Call, Tool
 from orchestrator.service.budget import Budget
 from orchestrator.service.executions import Executions, ProgramRequest, new_execution_id
 from orchestrator.service.records import LARGEST_OUTPUT_BYTES, Records
 from orchestrator.service.running import RunningExecution
 
 MAX_PROGRESS_CHARACTERS = 200
-MAX_LISTED_SERVERS = 40
+# A description of more than 2048 bytes is cut by Claude Code.
+MAX_SERVERS_CHARACTERS = 600
+# To count the tokens of more takes so long that others would wait for it.
+MAX_SHORT_BYTES = 8 * 1024
 # What a page of output costs besides its text.
-PAGE_FRAME_TOKENS = 300
+PAGE_FRAME_TOKENS = 100
+
+PACKAGES_LINE = (
+    "Python has numpy, pandas, matplotlib, pillow, openpyxl, lxml, beautifulsoup4, python-dateutil, tabulate, pyyaml, "
+    "duckdb; TypeScript has zod, date-fns, lodash-es, papaparse, cheerio."
+)
 
 EXECUTE_CODE = """\
 Runs a TypeScript or Python program in a fresh sandbox that can call every tool of the connected MCP servers, and \
-returns what it printed. Find tools with search_tools, read the signature with get_tool_info, then call several tools \
-in one program, filter and join their results there, and print only what matters.
+returns what it printed. Find tools with search_tools, read their signatures with get_tool_info, then call several \
+tools in one program, filter and join their results there, and print only what matters. Nothing is kept for the next \
+program, and there is no network but the tools.
 
-Example: {"code": "import { query } from '/workspace/servers/postgres/query.js';\\nconst rows = await query({ sql: \
-'select status from orders' });\\nconsole.log(rows.filter(r => r.status === 'open').length);"}
+Example: {"code": "import { execute_sql } from '/workspace/servers/postgres/execute_sql.js';\\nconst rows = await \
+execute_sql({ sql: 'select status from orders' });\\nconsole.log(rows.filter(r => r.status === 'open').length);"}
 
-In Python: {"language": "python", "code": "from servers.postgres import query\\nprint(len(query(sql='select 1')))"}; \
-in async code, await each call. Show a picture with emit_image(bytes) from servers.output, or emitImage(bytes) \
-from '/workspace/servers/output.js'."""
+In Python: {"language": "python", "code": "from servers.postgres import execute_sql\\n\
+print(len(execute_sql(sql='select 1')))"}; in async code, await each call. Show a picture with emit_image(bytes) from \
+servers.output, or emitImage(bytes) from '/workspace/servers/output.js'."""
 
 GET_EXECUTION = """\
-Reads the full output of an earlier execution page by page, or the lines of it that contain a text. Use it when \
+Reads the output of an earlier execution from an offset on, or the lines of it that contain a text. Use it when \
 execute_code says that part of the output is not shown; nothing is run again.
 
-Example: {"executionId": "909d24578ddc4b179d15a81002a4f719", "search": "error"}"""
+Example: {"search": "error"}"""
 
 CANCEL_EXECUTION = """\
 Ends an execution that is still running and returns what it printed until then. Its id is in the first progress \
@@ -89,11 +98,12 @@ class ExecutionTools:
             Tool(
                 "execute_code",
                 "Execute code",
-                EXECUTE_CODE,
+                f"{EXECUTE_CODE} {PACKAGES_LINE}",
                 ExecuteCode,
                 ExecutionReport,
                 types.ToolAnnotations(read_only_hint=False, destructive_hint=True, open_world_hint=True),
                 self.execute_code,
+                ALWAYS_LOAD,
                 describe_for=self._servers_sentence,
             ),
             Tool(
@@ -125,7 +135,7 @@ class ExecutionTools:
             running = await self._executions.start(call.caller, asked, execution_id)
         with running.watched():
             await self._follow(running, call)
-        return self._answer(await running.result())
+        return await self._answer(await running.result(), order.max_tokens)
 
     async def get_execution(self, order: GetExecution, call: Call) -> Answer:
         if order.execution_id is not None:
@@ -136,34 +146,41 @@ class ExecutionTools:
             if not newest:
                 raise NotFound("You have not run anything yet.")
             record = newest[0]
-        found: dict[str, Any]
-        if order.search:
-            async with self._questions.reserve(call.caller.key_name, 1):
-                stored = await self._records.output(record, order.stream, 0, LARGEST_OUTPUT_BYTES)
-                matches, count = await asyncio.to_thread(matching_lines, stored.data, order.search, order.offset)
-            found = {"matches": matches, "match_count": count}
-        else:
-            budget = self._reporting.reply_tokens - PAGE_FRAME_TOKENS
-            most = budget * MAX_CHARACTERS_PER_TOKEN
-            stored = await self._records.output(record, order.stream, order.offset, most)
-            reached_end = order.offset + len(stored.data) >= stored.total_bytes
-            shown = page(stored.data, order.offset, budget, self._reporting.tokens, is_last=reached_end)
-            following = shown.offset + shown.size
-            next_offset = following if following < stored.total_bytes else None
-            found = {"offset": shown.offset, "text": shown.text, "next_offset": next_offset}
-        reply = ExecutionPage(
-            execution_id=record.id,
-            state=record.state,
-            outcome=record.outcome,
-            stream=order.stream,
-            total_bytes=stored.total_bytes,
-            **found,
+        async with self._questions.reserve(call.caller.key_name, 1):
+            if order.search is None:
+                return await self._read(record, order)
+            return await self._search(record, order, order.search)
+
+    async def _read(self, record: ExecutionRecord, order: GetExecution) -> Answer:
+        room = self._room(order.max_tokens)
+        stored = await self._records.output(record, order.stream, order.offset, room.tokens * MAX_CHARACTERS_PER_TOKEN)
+        reached_end = order.offset + len(stored.data) >= stored.total_bytes
+        shown = await asyncio.to_thread(page, stored.data, order.offset, room, is_last=reached_end)
+        following = shown.offset + shown.size
+        reply = _page_of(
+            record,
+            order,
+            stored,
+            offset=shown.offset,
+            text=shown.text,
+            next_offset=following if following < stored.total_bytes else None,
         )
-        return Answer(reply)
+        return Answer(reply, page_text(reply))
+
+    async def _search(self, record: ExecutionRecord, order: GetExecution, wanted: str) -> Answer:
+        stored = await self._records.output(record, order.stream, 0, LARGEST_OUTPUT_BYTES)
+        room = self._room(order.max_tokens)
+        found = await asyncio.to_thread(matching_lines, stored.data, wanted, order.offset, room)
+        following = found.shown[-1].offset + 1 if found.left else None
+        reply = _page_of(record, order, stored, matches=found.shown, match_count=found.count, next_offset=following)
+        return Answer(reply, matches_text(reply, wanted))
 
     async def cancel_execution(self, order: CancelExecution, call: Call) -> Answer:
         result = await self._executions.cancel(call.caller, order.execution_id)
-        return replace(self._answer(result), is_error=False)
+        return replace(await self._answer(result, order.max_tokens), is_error=False)
+
+    def _room(self, max_tokens: int | None) -> Room:
+        return Room(self._reporting.tokens, (max_tokens or self._reporting.reply_tokens) - PAGE_FRAME_TOKENS)
 
     async def _follow(self, running: RunningExecution, call: Call) -> None:
         """Report progress until the execution ends or nobody waits for the answer any more."""
@@ -182,23 +199,35 @@ class ExecutionTools:
             ended.cancel()
             left.cancel()
 
-    def _answer(self, result: ExecutionResult) -> Answer:
-        told = report(result, self._reporting.reply_tokens, self._reporting.tokens)
-        more: list[Content] = [
+    async def _answer(self, result: ExecutionResult, max_tokens: int | None) -> Answer:
+        telling = (result, max_tokens or self._reporting.reply_tokens, self._reporting.tokens)
+        is_short = len(result.stdout) + len(result.stderr) <= MAX_SHORT_BYTES
+        told = report(*telling) if is_short else await asyncio.to_thread(report, *telling)
+        pictures = [
             types.ImageContent(data=b64encode(image.data).decode(), mime_type=image.mime_type)
             for image in result.images
         ]
-        for stream, output in ((Stream.STDOUT, result.stdout), (Stream.STDERR, result.stderr)):
-            if output:
-                more.append(link(result.execution_id, stream, len(output)))
-        return Answer(told, as_text(told), more, is_error=result.outcome is not Outcome.COMPLETED)
+        return Answer(told.structured, told.text, pictures, is_error=result.outcome is not Outcome.COMPLETED)
 
     def _servers_sentence(self, role: Role) -> str:
         servers = self._servers_of(role)
         if not servers:
             return "\n\nNo MCP server that you may use is connected now."
-        names = ", ".join(servers[:MAX_LISTED_SERVERS])
-        return f"\n\nServers you may use: {names}{', …' if len(servers) > MAX_LISTED_SERVERS else ''}."
+        names = ", ".join(servers)
+        if len(names) > MAX_SERVERS_CHARACTERS:
+            names = f"{names[:MAX_SERVERS_CHARACTERS].rpartition(', ')[0]}, …"
+        return f"\n\nServers you may use: {names}."
+
+
+def _page_of(record: ExecutionRecord, order: GetExecution, stored: Page, **found: Any) -> ExecutionPage:
+    return ExecutionPage(
+        execution_id=record.id,
+        state=record.state,
+        outcome=record.outcome,
+        stream=order.stream,
+        total_bytes=stored.total_bytes,
+        **found,
+    )
 
 
 def _progress(running: RunningExecution) -> str:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 from pydantic.alias_generators import to_camel
 
 from orchestrator.catalog.disclosure import Detail
 from orchestrator.domain.execution import Language, Outcome, State, Stream
 from orchestrator.faces.bodies import LimitsBody, ToolCallBody
-from orchestrator.service.records import LARGEST_NUMBER
+
+# What a model may ask a reply to cost. More than that, Claude Code for one does not show but puts into a file.
+FEWEST_TOKENS = 500
+MOST_TOKENS = 25_000
+# More than any output has, and a number that every client can write.
+LARGEST_OFFSET = 2**31 - 1
 
 
 class Arguments(BaseModel):
@@ -22,30 +28,41 @@ class Reply(BaseModel):
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True)
 
 
+def _separate(query: Any) -> Any:
+    return [part for part in re.split(r"[;\n]", query) if part.strip()] or [""] if isinstance(query, str) else query
+
+
 ServerName = Annotated[str | None, Field(max_length=256, description="Only the tools of this server.")]
-ExecutionId = Annotated[str, Field(min_length=1, max_length=64, description="The id that execute_code returned.")]
+ExecutionId = Annotated[str, Field(min_length=1, max_length=64)]
+MaxTokens = Annotated[int | None, Field(ge=FEWEST_TOKENS, le=MOST_TOKENS)]
+# One plain type, because not every client understands a choice of two; a list is taken all the same.
+Queries = Annotated[
+    list[str],
+    BeforeValidator(_separate),
+    WithJsonSchema({"type": "string"}),
+    Field(description="What you want to do, in words or by name. Separate several queries with ';'."),
+]
 
 
 class ExecuteCode(Arguments):
     code: Annotated[str, Field(min_length=1, description="The program. Print what you want to see.")]
     language: Annotated[Language, Field(description="Language of the program.")] = Language.TYPESCRIPT
-    timeout_seconds: Annotated[float | None, Field(gt=0, le=300, description="How long the program may run.")] = None
+    timeout_seconds: Annotated[float | None, Field(ge=0.1, le=300)] = None
+    max_tokens: Annotated[MaxTokens, Field(description="Longest reply, to see more or less than usual.")] = None
 
 
 class SearchTools(Arguments):
-    query: Annotated[
-        str | list[str], Field(description="What you want to do, in words or by name; up to 10 queries at once.")
-    ]
+    query: Queries
     server: ServerName = None
     detail: Annotated[Detail, Field(description="How much to tell about each tool.")] = Detail.DESCRIPTION
-    limit: Annotated[int, Field(ge=1, le=50, description="The most tools to return.")] = 10
+    limit: Annotated[int, Field(ge=1, le=50)] = 10
 
 
 class GetToolInfo(Arguments):
     server: Annotated[str, Field(min_length=1, max_length=256)]
     tool: Annotated[str, Field(min_length=1, max_length=256)]
-    language: Annotated[Language | None, Field(description="Only this language's import and signature.")] = None
-    include_schema: Annotated[bool, Field(description="Also return the tool's JSON schemas, which are long.")] = False
+    language: Annotated[Language | None, Field(description="Default: both.")] = None
+    include_schema: Annotated[bool, Field(description="Also show the JSON schemas, which are long.")] = False
 
 
 class ListServers(Arguments):
@@ -58,21 +75,19 @@ class ListTools(Arguments):
 
 
 class GetExecution(Arguments):
-    execution_id: Annotated[
-        str | None, Field(max_length=64, description="The id that execute_code returned; default: your newest.")
-    ] = None
-    stream: Annotated[Stream, Field(description="Which output to read.")] = Stream.STDOUT
-    offset: Annotated[
-        int, Field(ge=0, le=LARGEST_NUMBER, description="First byte of the page; nextOffset leads to the next.")
-    ] = 0
+    execution_id: Annotated[str | None, Field(max_length=64, description="Default: your newest.")] = None
+    stream: Stream = Stream.STDOUT
+    offset: Annotated[int, Field(ge=0, le=LARGEST_OFFSET, description="First byte to show.")] = 0
     search: Annotated[
         str | None,
-        Field(min_length=1, max_length=1000, description="Return the lines with this text instead; case is ignored."),
+        Field(min_length=1, max_length=1000, description="Show the lines with this text instead; case is ignored."),
     ] = None
+    max_tokens: MaxTokens = None
 
 
 class CancelExecution(Arguments):
     execution_id: ExecutionId
+    max_tokens: MaxTokens = None
 
 
 class ExecutionReport(Reply):

@@ -1,80 +1,84 @@
-"""An execution's result as a model reads it: how it ended and what was left out first, then what fits. Pure."""
+"""An execution's result as a model reads it. Pure.
+
+What we say stands before what the program printed, so that nothing printed can pass for it.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import assert_never
 
-from orchestrator.domain.execution import ExecutionResult, Outcome
+from orchestrator.domain.execution import ExecutionResult, Outcome, Stream
 from orchestrator.faces.bodies import LimitsBody, ToolCallBody
-from orchestrator.faces.mcp.excerpts import Preview, TokenCounter, preview
+from orchestrator.faces.mcp.excerpts import Preview, Room, TokenCounter, preview
+from orchestrator.faces.mcp.ledger_lines import MAX_DETAIL_CHARACTERS, ledger_lines, seconds
 from orchestrator.faces.mcp.models import ExecutionReport
 
-MAX_LEDGER_LINES = 40
-MAX_DETAIL_CHARACTERS = 200
-STDERR_SHARE = 5
-MIN_OUTPUT_TOKENS = 200
+# Claude Code keeps 5,000 characters of each end of a reply with isError that has more than 10,000, and would so cut
+# through our own cut: the offset that we name for what is missing would then be wrong.
+MAX_FAILED_CHARACTERS = 9500
+MAX_LISTED_CALLS = 40
+LEDGER_SHARE = 0.25
+# What stderr gets at most while stdout needs the rest: of a program that failed, it says why.
+STDERR_SHARE = 0.2
+STDERR_SHARE_IF_FAILED = 0.6
+# For offsets that have more digits than was reckoned with.
+MARGIN = 0.02
 KIB = 1024
 
 
-def report(result: ExecutionResult, max_tokens: int, counter: TokenCounter) -> ExecutionReport:
-    """Tell what became of a program; stdout gets the tokens that the rest leaves."""
-    record = result.record
-    stderr = preview(result.stderr, max_tokens // STDERR_SHARE, counter)
-    frame = ExecutionReport(
-        outcome=result.outcome,
-        truncated=False,
-        execution_id=result.execution_id,
-        exit_code=record.exit_code,
-        output="",
-        stderr=stderr.text(_gap(stderr, "stderr")),
-        output_bytes=len(result.stdout),
-        stderr_bytes=len(result.stderr),
-        seconds=round(record.timings.total_seconds, 3),
-        tool_calls=[
-            ToolCallBody.of(replace(call, detail=call.detail[:MAX_DETAIL_CHARACTERS] if call.detail else None))
-            for call in record.tool_calls[:MAX_LEDGER_LINES]
-        ],
-        tool_call_count=len(record.tool_calls),
-        images=len(result.images),
-        limits=_limits(result),
-    )
-    spent = counter.count(frame.model_dump_json(by_alias=True)) + counter.count(_notice(result, None, stderr) or "")
-    stdout = preview(result.stdout, max(MIN_OUTPUT_TOKENS, max_tokens - 2 * spent), counter)
-    return frame.model_copy(
-        update={
-            "truncated": record.truncated or bool(stdout.left_out_bytes or stderr.left_out_bytes),
-            "notice": _notice(result, stdout, stderr),
-            "output": stdout.text(_gap(stdout, "stdout")),
-        }
-    )
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A result within a model's means; `text` has it all."""
+
+    result: ExecutionResult
+    stdout: Preview
+    stderr: Preview
+    text: str
+
+    @property
+    def structured(self) -> ExecutionReport:
+        """Return the same for programs."""
+        record = self.result.record
+        return ExecutionReport(
+            outcome=self.result.outcome,
+            truncated=_is_truncated(self.result, self.stdout, self.stderr),
+            notice=" ".join(_notices(self.result, self.stdout, self.stderr)) or None,
+            execution_id=self.result.execution_id,
+            exit_code=record.exit_code,
+            output=self.stdout.text(_gap(self.stdout)),
+            stderr=self.stderr.text(_gap(self.stderr)),
+            output_bytes=len(self.result.stdout),
+            stderr_bytes=len(self.result.stderr),
+            seconds=round(record.timings.total_seconds, 3),
+            tool_calls=[
+                ToolCallBody.of(replace(call, detail=call.detail[:MAX_DETAIL_CHARACTERS] if call.detail else None))
+                for call in record.tool_calls[:MAX_LISTED_CALLS]
+            ],
+            tool_call_count=len(record.tool_calls),
+            images=len(self.result.images),
+            limits=_limits(self.result),
+        )
 
 
-def as_text(report: ExecutionReport) -> str:
-    """Write a report for clients that show a model the text only."""
-    exit_code = f", exit code {report.exit_code}" if report.exit_code is not None else ""
-    shortened = ", output shortened" if report.truncated else ""
-    headline = f"{report.outcome.value}{exit_code}{shortened}, {report.seconds:g} s, execution {report.execution_id}"
-    sections = [f"{headline}\n{report.notice}" if report.notice else headline]
-    output = report.output.removesuffix("\n")
-    sections.append(f"stdout:\n{output}" if report.output else "stdout: empty")
-    if report.stderr:
-        stderr = report.stderr.removesuffix("\n")
-        sections.append(f"stderr:\n{stderr}")
-    if report.tool_calls:
-        lines = [f"tool calls ({report.tool_call_count}):"]
-        for call in report.tool_calls:
-            done = f"{call.server}/{call.tool} {call.outcome.value} {call.duration_ms:g} ms {call.result_bytes} bytes"
-            lines.append(f"{done} ({call.detail})" if call.detail else done)
-        if more := report.tool_call_count - len(report.tool_calls):
-            lines.append(f"… and {more} more")
-        sections.append("\n".join(lines))
-    limits = report.limits
-    sections.append(
-        f"limits: {limits.timeout_seconds:g} s, {_size(limits.memory_bytes)} memory, {limits.cpus:g} CPU, "
-        f"{_size(limits.max_output_bytes)} output, {limits.max_processes} processes"
-    )
-    return "\n\n".join(sections)
+def report(result: ExecutionResult, max_tokens: int, counter: TokenCounter) -> Report:
+    """Tell what became of a program, and as much of what it printed as then fits."""
+    failed = result.outcome is not Outcome.COMPLETED
+    room = Room(counter, max_tokens, MAX_FAILED_CHARACTERS) if failed else Room(counter, max_tokens)
+    # What is said of the streams is not known yet, but it is no longer than if nothing of them were shown.
+    most = (_all_left_out(result.stdout), _all_left_out(result.stderr))
+    frame = [_headline(result, *most), *_notices(result, *most), *map(_gap, most), "\n\nstdout:\n", "\n\nstderr:\n"]
+    room = room.without("\n".join(frame)).part(1 - MARGIN)
+    ledger = ledger_lines(result.record.tool_calls, room.part(LEDGER_SHARE), result.stderr.decode(errors="replace"))
+    room = room.without("\n".join(ledger))
+    stdout, stderr = _previews(result, room, STDERR_SHARE_IF_FAILED if failed else STDERR_SHARE)
+    said = [_headline(result, stdout, stderr), *_notices(result, stdout, stderr), *ledger]
+    printed = [
+        f"{stream}:\n{shown.text(_gap(shown)).removesuffix(chr(10))}"
+        for stream, shown in ((Stream.STDOUT, stdout), (Stream.STDERR, stderr))
+        if shown.total_bytes
+    ]
+    return Report(result, stdout, stderr, "\n\n".join(["\n".join(said), *printed]))
 
 
 def cause(result: ExecutionResult) -> str | None:
@@ -84,10 +88,10 @@ def cause(result: ExecutionResult) -> str | None:
         case Outcome.COMPLETED:
             return None
         case Outcome.FAILED if record.signal is not None:
-            return f"The program was ended by signal {record.signal}. Correct the program and run it again."
+            return f"The program was ended by signal {record.signal}."
         case Outcome.FAILED:
-            said = "its error output is in stderr" if result.stderr else "it printed nothing to stderr"
-            return f"The program exited with code {record.exit_code}; {said}. Correct the program and run it again."
+            said = "see stderr" if result.stderr else "it printed nothing to stderr"
+            return f"The program exited with code {record.exit_code}; {said}."
         case Outcome.TIMED_OUT:
             return (
                 f"The program was killed because it reached its time limit of {limits.timeout_seconds:g} s. "
@@ -112,20 +116,56 @@ def cause(result: ExecutionResult) -> str | None:
             assert_never(result.outcome)
 
 
-def _notice(result: ExecutionResult, stdout: Preview | None, stderr: Preview) -> str | None:
-    reasons = [cause(result)]
-    for stream, shown in (("stdout", stdout), ("stderr", stderr)):
-        if shown is not None and shown.left_out_bytes:
-            where = f'{{"executionId": "{result.execution_id}", "stream": "{stream}", "offset": {shown.head_bytes}}}'
-            reasons.append(
-                f"{stream} has {shown.total_bytes} bytes; {shown.left_out_bytes} in the middle are not shown. "
-                f"Read them with get_execution {where}, search them with its `search`, or print less."
+def _previews(result: ExecutionResult, room: Room, stderr_share: float) -> tuple[Preview, Preview]:
+    """Show both streams; what one of them does not need is the other's."""
+    stderr = preview(result.stderr, room.part(stderr_share))
+    stdout = preview(result.stdout, room.without(stderr.text("")))
+    if stderr.left_out_bytes and not stdout.left_out_bytes:
+        stderr = preview(result.stderr, room.without(stdout.text("")))
+    return stdout, stderr
+
+
+def _headline(result: ExecutionResult, stdout: Preview, stderr: Preview) -> str:
+    told = f"{result.outcome} in {seconds(result.record.timings.total_seconds)}"
+    if _is_truncated(result, stdout, stderr):
+        told = f"{told}, output truncated"
+    # An id takes some twenty tokens: it is told where there is something to ask for, and once.
+    if result.outcome is not Outcome.COMPLETED and not (stdout.left_out_bytes or stderr.left_out_bytes):
+        told = f"{told}, execution {result.execution_id}"
+    return told
+
+
+def _notices(result: ExecutionResult, stdout: Preview, stderr: Preview) -> list[str]:
+    """Say what went wrong or is missing, and what to do next."""
+    notices = [cause(result)]
+    limits = _limits(result)
+    for stream, data, shown in ((Stream.STDOUT, result.stdout, stdout), (Stream.STDERR, result.stderr, stderr)):
+        if result.record.truncated and len(data) >= limits.max_output_bytes:
+            notices.append(f"{stream} is kept up to {_size(limits.max_output_bytes)}; what came after that is lost.")
+        if shown.left_out_bytes:
+            which = "" if stream is Stream.STDOUT else f'"stream": "{stream}", '
+            where = f'{{"executionId": "{result.execution_id}", {which}"offset": {shown.head_bytes}}}'
+            notices.append(
+                f"{stream}: {shown.left_out_bytes} of {shown.total_bytes} bytes are not shown. Read them with "
+                f"get_execution {where}, find lines with its `search`, or print less."
             )
-    return " ".join(reason for reason in reasons if reason) or None
+    if result.outcome is Outcome.COMPLETED and not (stdout.total_bytes or stderr.total_bytes or result.images):
+        notices.append("It printed nothing. Print what you want to see.")
+    if result.images:
+        notices.append(f"Pictures: {len(result.images)}.")
+    return [notice for notice in notices if notice]
 
 
-def _gap(shown: Preview, stream: str) -> str:
-    return f"\n[… {shown.left_out_bytes} bytes of {stream} not shown, from offset {shown.head_bytes} …]\n"
+def _is_truncated(result: ExecutionResult, stdout: Preview, stderr: Preview) -> bool:
+    return result.record.truncated or bool(stdout.left_out_bytes or stderr.left_out_bytes)
+
+
+def _all_left_out(data: bytes) -> Preview:
+    return Preview("", "", 0, 0, len(data))
+
+
+def _gap(shown: Preview) -> str:
+    return f"[… {shown.left_out_bytes} bytes not shown, from offset {shown.head_bytes} …]"
 
 
 def _limits(result: ExecutionResult) -> LimitsBody:

@@ -42,12 +42,6 @@ class OutputAddress:
         return cls(found[1], Stream(found[2]), offset, min(max(1, length), LARGEST_OUTPUT_BYTES))
 
 
-def link(execution_id: str, stream: Stream, size: int) -> types.ResourceLink:
-    return types.ResourceLink(
-        uri=f"execution://{execution_id}/{stream}", name=f"{stream} of {execution_id}", mime_type=TEXT, size=size
-    )
-
-
 class Resources:
     def __init__(self, records: Records) -> None:
         self._records = records

@@ -19,7 +19,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
 
 from orchestrator.domain.access import Caller, Role
-from orchestrator.domain.errors import OrchestratorError
+from orchestrator.domain.errors import InvalidRequest, OrchestratorError
 from orchestrator.domain.names import server_identifier
 from orchestrator.faces.context import CALLER, Services
 from orchestrator.faces.intake import Intake
@@ -35,9 +35,10 @@ log = structlog.get_logger()
 NAME = "code-executor"
 INSTRUCTIONS = """\
 Work with many MCP tools through code instead of calling them one by one. \
-1. search_tools: find tools by what they do. 2. get_tool_info: read the import line and typed signature. \
-3. execute_code: write one TypeScript or Python program that calls the tools, filters and joins their results in the \
-sandbox. 4. Print only what matters: only printed output comes back to you, so never print whole results. \
+1. search_tools: find tools by what they do. 2. get_tool_info: read the typed signature and an example; do not guess \
+names or arguments. 3. execute_code: write one TypeScript or Python program that calls the tools, filters and joins \
+their results in the sandbox. 4. Print only what matters: only printed output comes back to you, so never print whole \
+results.
 
 A failed program is a normal result: read its stderr, correct the program, run it again. Each run starts in a fresh \
 sandbox with an empty /workspace. Long output is shortened; get_execution reads or searches the rest without running \
@@ -45,10 +46,12 @@ the program again."""
 
 CALLER_KEY = "code_executor.caller"
 GONE_KEY = "code_executor.gone"
+STRUCTURED_KEY = "code_executor.structured"
+STRUCTURED_PARAMETER = "structured"
 MAX_SESSIONS_OF_A_CALLER = 1000
 LIST_TTL_MS = 30_000
-# Before this, a client does not know links to resources in results.
-FIRST_VERSION_WITH_LINKS = "2025-06-18"
+# Before this, a client does not know structured content.
+FIRST_VERSION_WITH_STRUCTURE = "2025-06-18"
 
 Context = ServerRequestContext[Any, Any]
 
@@ -73,8 +76,11 @@ class CallersSessions:
 
 
 class McpFace:
-    def __init__(self, tools: Iterable[Tool[Any]], resources: Resources, intake: Intake, *, version: str) -> None:
+    def __init__(
+        self, tools: Iterable[Tool[Any]], resources: Resources, intake: Intake, *, structured: bool, version: str
+    ) -> None:
         self._tools = {tool.name: tool for tool in tools}
+        self._structured = structured
         self._resources = resources
         self._intake = intake
         self._sessions: dict[str, CallersSessions] = {}
@@ -105,6 +111,7 @@ class McpFace:
         await self._started.wait()
         assert self._tasks is not None  # noqa: S101  (run() has begun)
         caller: Caller = request[CALLER]
+        structured = _asked_for(request.query.get(STRUCTURED_PARAMETER), self._structured)
         sessions = self._sessions.get(caller.key_name)
         if sessions is None:
             sessions = self._sessions[caller.key_name] = CallersSessions(self._server, self._intake.max_body_bytes)
@@ -115,17 +122,16 @@ class McpFace:
         # The SDK keeps the body and what it parsed from it until the answer is sent, so its place is kept as long.
         async with self._intake.body(request, caller.key_name) as body:
             exchange = Exchange(request, body)
-            extras = {CALLER_KEY: caller, GONE_KEY: exchange.over, "user": owner}
+            extras = {CALLER_KEY: caller, GONE_KEY: exchange.over, STRUCTURED_KEY: structured, "user": owner}
             return await exchange.answer_with(application, **extras)
 
     def _input_schema(self, name: str) -> dict[str, Any] | None:
         return self._tools[name].input_schema if name in self._tools else None
 
     async def _list_tools(self, context: Context, _: object) -> types.ListToolsResult:
-        role = _caller(context).role
-        return types.ListToolsResult(
-            tools=[tool.listed_for(role) for tool in self._tools.values() if tool.is_for(role)]
-        )
+        role, structured = _caller(context).role, _wants_structure(context)
+        tools = [tool for tool in self._tools.values() if tool.is_for(role) and tool.is_of_use()]
+        return types.ListToolsResult(tools=[tool.listed_for(role, structured=structured) for tool in tools])
 
     async def _call_tool(self, context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         caller = _caller(context)
@@ -143,11 +149,7 @@ class McpFace:
         except Exception:
             log.exception("tool.crashed", tool=params.name)
             return _failure(OrchestratorError("The daemon failed."))
-        result = answer.as_result()
-        if context.protocol_version < FIRST_VERSION_WITH_LINKS:
-            known = [content for content in result.content if not isinstance(content, types.ResourceLink)]
-            result = result.model_copy(update={"content": known, "structured_content": None})
-        return result
+        return answer.as_result(structured=_wants_structure(context))
 
     async def _list_resources(self, context: Context, _: object) -> types.ListResourcesResult:
         return types.ListResourcesResult(resources=await self._resources.listed(_caller(context)))
@@ -165,7 +167,7 @@ class McpFace:
         return types.ReadResourceResult(contents=[contents])
 
 
-def build_mcp_face(services: Services, reply_tokens: int, progress_seconds: float) -> McpFace:
+def build_mcp_face(services: Services, *, reply_tokens: int, progress_seconds: float, structured: bool) -> McpFace:
     """Put the tools and the resources together, on what the HTTP API stands on too."""
 
     def servers_of(role: Role) -> list[str]:
@@ -178,12 +180,23 @@ def build_mcp_face(services: Services, reply_tokens: int, progress_seconds: floa
         *ChatTools(services.chat, services.direct_calls).all(),
     ]
     resources = Resources(services.records)
-    return McpFace(tools, resources, services.intake, version=services.version)
+    return McpFace(tools, resources, services.intake, structured=structured, version=services.version)
 
 
 def _caller(context: Context) -> Caller:
     caller: Caller = _scope(context)[CALLER_KEY]
     return caller
+
+
+def _wants_structure(context: Context) -> bool:
+    asked: bool = _scope(context)[STRUCTURED_KEY]
+    return asked and context.protocol_version >= FIRST_VERSION_WITH_STRUCTURE
+
+
+def _asked_for(value: str | None, otherwise: bool) -> bool:
+    if value not in (None, "0", "1"):
+        raise InvalidRequest(f"`{STRUCTURED_PARAMETER}` must be 0 or 1.")
+    return otherwise if value is None else value == "1"
 
 
 def _scope(context: Context) -> Any:

@@ -7,12 +7,16 @@ import pytest
 from orchestrator.adapters.tokens import O200kTokenCounter
 from orchestrator.domain.execution import Ending, ExecutionResult, Image, Outcome, Timings
 from orchestrator.domain.ledger import CallOutcome, ToolCall
-from orchestrator.faces.mcp.report import as_text, report
+from orchestrator.faces.mcp.report import Report, report
 from tests.support.samples import record
 
 COUNTER = O200kTokenCounter()
-ENDED = replace(record().ended(Ending(Outcome.COMPLETED, exit_code=0), 0.0), timings=Timings(0, 0.1, 0.2))
+ID = "909d24578ddc4b179d15a81002a4f719"
+ENDED = replace(record().ended(Ending(Outcome.COMPLETED, exit_code=0), 0.0), id=ID, timings=Timings(0, 0.1, 0.2))
 RESULT = ExecutionResult(ENDED, stdout=b"hello\n")
+FAILED = Ending(Outcome.FAILED, exit_code=3)
+# What Claude Code shows of a reply that says that it is an error.
+CLAUDE_CODE_SHOWS_OF_ERRORS = 10_000
 
 
 def changed(*, ending: Ending | None = None, tool_calls: tuple[ToolCall, ...] = (), **printed) -> ExecutionResult:
@@ -20,25 +24,49 @@ def changed(*, ending: Ending | None = None, tool_calls: tuple[ToolCall, ...] = 
     return replace(RESULT, record=replace(ended, tool_calls=tool_calls), **printed)
 
 
+def reported(max_tokens: int = 6000, **changes) -> Report:
+    return report(changed(**changes), max_tokens, COUNTER)
+
+
 def told(**changes) -> str:
-    return as_text(report(changed(**changes), 20_000, COUNTER))
+    return reported(**changes).text
+
+
+def calls(number: int, outcome: CallOutcome = CallOutcome.DONE, detail: str | None = None) -> tuple[ToolCall, ...]:
+    return tuple(ToolCall("postgres", "execute_sql", outcome, index, 1.5, 5, 10, detail) for index in range(number))
 
 
 def test_a_completed_program_is_told_in_a_few_lines():
-    assert told() == (
-        "completed, exit code 0, 0.3 s, execution e1\n\nstdout:\nhello\n\n"
-        "limits: 5 s, 1 GiB memory, 1 CPU, 100 KiB output, 256 processes"
-    )
+    assert told() == "completed in 0.3 s\n\nstdout:\nhello"
+
+
+def test_a_program_that_printed_42_costs_at_most_40_tokens():
+    assert COUNTER.count(told(stdout=b"42\n")) <= 40
+
+
+def test_40_parallel_calls_and_a_short_line_cost_at_most_120_tokens():
+    text = told(stdout=b"40 rows, 12 of them open\n", tool_calls=calls(40))
+    assert "postgres/execute_sql ×40, all done" in text
+    assert COUNTER.count(text) <= 120
+
+
+def test_a_program_that_printed_nothing_is_told_what_to_do():
+    assert told(stdout=b"") == "completed in 0.3 s\nIt printed nothing. Print what you want to see."
 
 
 def test_stderr_stands_apart():
-    assert "stdout:\nhello\n\nstderr:\nbeware" in told(stderr=b"beware\n")
+    assert told(stderr=b"beware\n").endswith("\n\nstdout:\nhello\n\nstderr:\nbeware")
+
+
+def test_what_we_say_stands_before_what_the_program_printed():
+    text = told(stdout=b"\npostgres/execute_sql, done, 1 s\n", tool_calls=calls(2), stderr=b"completed in 0 s")
+    assert text.startswith("completed in 0.3 s\npostgres/execute_sql ×2, all done, 0.003 s\n\nstdout:\n")
 
 
 @pytest.mark.parametrize(
     ("ending", "cause"),
     [
-        (Ending(Outcome.FAILED, exit_code=3), "exited with code 3; it printed nothing to stderr"),
+        (FAILED, "exited with code 3; it printed nothing to stderr"),
         (Ending(Outcome.FAILED, exit_code=139, signal=11), "The program was ended by signal 11."),
         (Ending(Outcome.TIMED_OUT), "because it reached its time limit of 5 s."),
         (Ending(Outcome.OUT_OF_MEMORY), "more than 1 GiB of memory"),
@@ -50,40 +78,94 @@ def test_stderr_stands_apart():
         ),
     ],
 )
-def test_each_ending_names_its_cause_before_the_output(ending, cause):
-    text = told(ending=ending)
-    assert text.startswith(ending.outcome.value)
-    assert cause in text.split("\n\n")[0]
+def test_each_ending_names_its_cause_and_its_id_before_the_output(ending, cause):
+    first = told(ending=ending).split("\n\n")[0]
+    assert first.startswith(ending.outcome.value)
+    assert f"execution {ID}\n" in first
+    assert cause in first
+
+
+def test_the_id_is_not_told_when_there_is_nothing_to_ask_for():
+    assert ID not in told()
+
+
+def test_limits_are_told_only_when_one_was_hit():
+    assert "limit" not in told(tool_calls=calls(3), stderr=b"beware\n")
+    assert "1 GiB" in told(ending=Ending(Outcome.OUT_OF_MEMORY))
 
 
 def test_truncation_is_said_first_with_the_call_that_reads_the_rest():
-    data = b"".join(b"row %d\n" % number for number in range(60_000))
-    found = report(changed(stdout=data), 20_000, COUNTER)
-    first = as_text(found).split("\n\n")[0]
-    assert found.truncated
-    assert "output shortened" in first
-    assert 'get_execution {"executionId": "e1", "stream": "stdout", "offset": ' in first
+    data = b"".join(b"row %d\n" % number for number in range(14_000))
+    found = reported(stdout=data)
+    first, shown = found.text.split("\n\n", 1)
+    assert found.structured.truncated
+    assert first.startswith("completed in 0.3 s, output truncated\n")
+    assert f'get_execution {{"executionId": "{ID}", "offset": {found.stdout.head_bytes}}}' in first
+    assert first.count(ID) == 1
+    assert shown.startswith("stdout:\nrow 0\n")
+    assert shown.endswith("row 13999")
 
 
-@pytest.mark.parametrize("budget", [4000, 20_000])
-@pytest.mark.parametrize("line", [b'"quoted\\" \n', b"plain words in a row\n", b"\xff\n", "数据\n".encode()])
-def test_the_structured_reply_and_the_text_both_fit_the_budget(budget, line):
-    calls = tuple(_call(number) for number in range(100))
-    result = changed(stdout=line * 50_000, stderr=line * 50_000, tool_calls=calls)
-    found = report(result, budget, COUNTER)
-    assert COUNTER.count(found.model_dump_json(by_alias=True)) <= budget
-    assert COUNTER.count(as_text(found)) <= budget
+def test_what_was_dropped_beyond_the_limit_is_said_to_be_lost():
+    text = told(ending=Ending(Outcome.OUTPUT_LIMIT), stdout=b"row\n" * 25_600)
+    assert "stdout is kept up to 100 KiB; what came after that is lost." in text
 
 
-def test_the_ledger_is_one_line_a_call_and_says_how_many_there_were():
-    text = told(tool_calls=tuple(_call(number) for number in range(45)))
-    assert "tool calls (45):\npostgres/query done 1.5 ms 10 bytes" in text
-    assert "… and 5 more" in text
+AWKWARD = [b'"quoted\\" \n', b"plain words in a row\n", b"\xff\n", "数据\n".encode(), "𝄞\n".encode()]
+
+
+@pytest.mark.parametrize("budget", [500, 6000, 20_000])
+@pytest.mark.parametrize("line", AWKWARD)
+@pytest.mark.parametrize("ending", [None, FAILED])
+def test_the_reply_fits_the_budget_and_makes_use_of_it(budget, line, ending):
+    tools = tuple(replace(call, tool=f"tool_{index}") for index, call in enumerate(calls(100)))
+    found = reported(budget, stdout=line * 50_000, stderr=line * 50_000, tool_calls=tools, ending=ending)
+    assert COUNTER.count(found.text) <= budget
+    assert found.stdout.head
+    assert found.stderr.tail
+    if ending is None:
+        assert COUNTER.count(found.text) > budget // 3
+
+
+@pytest.mark.parametrize("line", AWKWARD)
+def test_no_client_cuts_a_failed_reply_so_that_the_offsets_in_it_are_right(line):
+    """Claude Code leaves out the middle of a longer one, and with it our own marks of what is left out."""
+    detail = "x" * 500
+    found = reported(
+        20_000,
+        ending=FAILED,
+        stdout=line * 50_000,
+        stderr=line * 50_000,
+        tool_calls=calls(100, CallOutcome.TOOL_ERROR, detail),
+    )
+    assert len(found.text.encode("utf-16-le")) // 2 <= CLAUDE_CODE_SHOWS_OF_ERRORS
+    for shown in (found.stdout, found.stderr):
+        assert f'"offset": {shown.head_bytes}}}' in found.text
+        assert (line * 50_000)[: shown.head_bytes].decode(errors="replace") == shown.head
+
+
+def test_of_a_failed_program_stderr_is_shown_before_stdout_takes_the_rest():
+    lines = b"".join(b"line %d\n" % number for number in range(10_000))
+    found = reported(ending=FAILED, stdout=lines, stderr=lines)
+    assert found.stderr.head_bytes + found.stderr.tail_bytes > found.stdout.head_bytes + found.stdout.tail_bytes
+
+
+def test_what_one_stream_does_not_need_is_the_others():
+    lines = b"".join(b"line %d\n" % number for number in range(10_000))
+    for printed in ({"stdout": lines, "stderr": b"short"}, {"stdout": b"short", "stderr": lines}):
+        assert COUNTER.count(told(**printed)) > 4000
 
 
 def test_pictures_are_counted():
-    assert report(changed(images=(Image("image/png", b"x"),)), 20_000, COUNTER).images == 1
+    pictures = (Image("image/png", b"x"),)
+    assert reported(images=pictures).structured.images == 1
+    assert told(images=pictures, stdout=b"") == "completed in 0.3 s\nPictures: 1."
 
 
-def _call(number: int) -> ToolCall:
-    return ToolCall("postgres", "query", CallOutcome.DONE, number, 1.5, 5, 10)
+def test_the_structured_reply_shows_the_same_as_the_text():
+    data = b"".join(b"row %d\n" % number for number in range(14_000))
+    found = reported(stdout=data, tool_calls=calls(45))
+    reply = found.structured
+    assert reply.output.removesuffix("\n") in found.text
+    assert (len(reply.tool_calls), reply.tool_call_count) == (40, 45)
+    assert str(found.stdout.head_bytes) in (reply.notice or "")

@@ -1,0 +1,32 @@
+"""What a tool takes, as a JSON schema that every client understands.
+
+Clients hand schemas on to models whose interfaces know little of JSON Schema: smolagents needs one `type` for each
+argument, and Gemini's function declarations have neither `type` lists nor `exclusiveMinimum`. So each argument has one
+plain type. Whoever omits an optional argument, or sends null for it, gets its default.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel
+
+from orchestrator.service.schemas import schema_of
+
+NULL = {"type": "null"}
+# Refused anyway, by name and with the names that are known; the keyword helps no model, and Gemini does not know it.
+_LEFT_OUT = "additionalProperties"
+
+
+def plain_schema_of(model: type[BaseModel]) -> dict[str, Any]:
+    schema = {name: value for name, value in schema_of(model).items() if name != _LEFT_OUT}
+    return {**schema, "properties": {name: _plain(value) for name, value in schema["properties"].items()}}
+
+
+def _plain(argument: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of an argument without the null that stands for its absence."""
+    beside = {name: value for name, value in argument.items() if name != "anyOf" and (name, value) != ("default", None)}
+    choices = [choice for choice in argument.get("anyOf", ()) if choice != NULL]
+    if len(choices) > 1:
+        raise TypeError(f"An argument must have one plain type, not {choices}.")
+    return {**(choices[0] if choices else {}), **beside}
