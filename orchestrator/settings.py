@@ -88,7 +88,10 @@ class Settings(BaseSettings):
     workspace_bytes: int = Field(500 * MIB, ge=MIB, description="Size of /workspace, in memory.")
     scratch_bytes: int = Field(100 * MIB, ge=MIB, description="Size of /tmp and of /tmp/executions, in memory.")
     max_output_bytes: int = Field(
-        100 * 1024, ge=1024, le=10 * MIB, description="Output that is kept, of stdout and of stderr; the rest is dropped."
+        100 * 1024,
+        ge=1024,
+        le=10 * MIB,
+        description="Output that is kept of each stream; the rest is dropped.",
     )
     flood_bytes: int = Field(
         16 * MIB, ge=1024, le=1024 * MIB, description="Output to one stream that ends a program, kept or not."

@@ -19,6 +19,7 @@ from orchestrator.domain.execution import (
     Kind,
     Language,
     Limits,
+    Mistake,
     Outcome,
     Page,
     State,
@@ -93,6 +94,10 @@ class MistakeBody(Body):
     line: int
     column: int
     message: str
+
+    @classmethod
+    def of(cls, mistake: Mistake) -> MistakeBody:
+        return cls.model_construct(**asdict(mistake))
 
 
 class Ended(Body):
@@ -226,7 +231,7 @@ def _whole(record: ExecutionRecord, output: str, stderr: str) -> dict[str, Any]:
             max_memory_bytes=usage.max_memory_bytes,
             output_tokens=None,
         ),
-        "mistakes": [MistakeBody.model_construct(**asdict(mistake)) for mistake in record.mistakes],
+        "mistakes": [MistakeBody.of(mistake) for mistake in record.mistakes],
         "tool_calls": [ToolCallBody.of(call) for call in record.tool_calls],
     }
 

@@ -1,4 +1,4 @@
-"""The one way to call a tool, for programs, HTTP and MCP: check → limits → role → policies → dispatch → observe → ledger.
+"""The one way to call a tool, for all faces: check → limits → role → policies → dispatch → observe → ledger.
 
 Whatever must hold for every call is a step here, so that nothing can go around it.
 """
@@ -146,9 +146,7 @@ class ToolCalls:
         What must happen at most once is sent only after the journal knows of it: without its record, whoever sees the
         execution cut off would run it again.
         """
-        grant = self.grants.issue(
-            caller, execution_id, notify, sandbox_id, at_most_once=at_most_once, passed=passed
-        )
+        grant = self.grants.issue(caller, execution_id, notify, sandbox_id, at_most_once=at_most_once, passed=passed)
         if (caller.key_name, caller.key_sha256) not in self._access.book.live_keys:
             grant.revoke()
         return grant

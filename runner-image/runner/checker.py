@@ -1,7 +1,7 @@
 """Checks the program of a sandbox before its first tool call: checker.py LANGUAGE WORKSPACE
 
-Prints the mistakes that surely make it fail, as JSON. What is only likely, a matter of style, or not understood, is left
-out: a program that is wrongly rejected is worse than a mistake that its run will show.
+Prints the mistakes that surely make it fail, as JSON. What is only likely, a matter of style, or not understood, is
+left out: a program that is wrongly rejected is worse than a mistake that its run will show.
 """
 
 import os

@@ -108,8 +108,8 @@ async def test_what_a_program_prints_beyond_the_limit_is_counted_and_dropped_and
 @pytest.mark.parametrize(
     ("check", "outcome", "told"),
     [
-        (Check.STRICT, Outcome.REJECTED, ["There is no server `nowhere`. There are: `somewhere`."]),
-        (Check.WARN, Outcome.FAILED, ["There is no server `nowhere`. There are: `somewhere`."]),
+        (Check.STRICT, Outcome.REJECTED, ["There is no server `nowhere`. Did you mean `somewhere`?"]),
+        (Check.WARN, Outcome.FAILED, ["There is no server `nowhere`. Did you mean `somewhere`?"]),
         (Check.OFF, Outcome.FAILED, []),
     ],
 )

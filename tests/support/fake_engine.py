@@ -78,7 +78,7 @@ class FakeSandbox:
                 receive(Stream.STDOUT, b"x" * kept)
                 return Ending(Outcome.FAILED, exit_code=3, stdout_dropped_bytes=200_000 - kept)
             case code if code == IMPORT_NO_TOOL:
-                mistakes = (Mistake(1, 1, "There is no server `nowhere`. There are: `somewhere`."),)
+                mistakes = (Mistake(1, 1, "There is no server `nowhere`. Did you mean `somewhere`?"),)
                 if program.check is Check.STRICT:
                     return Ending(Outcome.REJECTED, mistakes=mistakes)
                 return Ending(Outcome.FAILED, exit_code=1, mistakes=mistakes if program.is_checked else ())

@@ -31,9 +31,9 @@ T = TypeVar("T")
 PREPARE_CHARACTERS = 1024 * 1024
 MAX_STATUS = 255  # of exit codes; signals have less
 MAX_MEASURE = 2**52
-MAX_MISTAKES = 20
+MAX_MISTAKES = 8
 MAX_PLACE = 10_000_000
-MAX_MESSAGE_CHARACTERS = 1000
+MAX_MESSAGE_CHARACTERS = 700
 _ENDINGS = {each.value: each for each in (Outcome.TIMED_OUT, Outcome.OUTPUT_LIMIT, Outcome.OUT_OF_MEMORY)}
 _RELAYED = (FrameKind.OPENED, FrameKind.BYTES, FrameKind.WINDOW, FrameKind.FINISHED)
 _STREAMS = {FrameKind.STDOUT: Stream.STDOUT, FrameKind.STDERR: Stream.STDERR}
@@ -123,7 +123,7 @@ class SupervisorSession:
                 raise FramingBroken(f"an unexpected {frame.kind.name} frame")
 
     def _judge(self, mistakes: tuple[Mistake, ...]) -> None:
-        """Let the program go on, or end it here: whoever holds the sandbox destroys it with what is left of the program."""
+        """Let the program go on, or tell its end: whoever holds the sandbox then destroys it with all that runs."""
         strict, self._check, self._mistakes = self._check is Check.STRICT, Check.OFF, mistakes
         if strict and mistakes:
             _resolve(self._done, Ending(Outcome.REJECTED, mistakes=mistakes))

@@ -37,8 +37,8 @@ class ExecuteRequest(Body):
         Check,
         Field(
             strict=False,
-            description="`strict` rejects a program that surely fails, before its first tool call; `warn` runs it, and tells "
-            "the mistakes if it failed; `off` does not look.",
+            description="`strict` rejects a program that surely fails, before its first tool call; `warn` runs it and "
+            "tells the mistakes if it failed; `off` does not look.",
         ),
     ] = Check.STRICT
 

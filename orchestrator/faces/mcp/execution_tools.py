@@ -131,7 +131,7 @@ class ExecutionTools:
     async def execute_code(self, order: ExecuteCode, call: Call) -> Answer:
         execution_id = new_execution_id()
         async with self._executions.recording_refusal(call.caller, execution_id):
-            asked = ProgramRequest(order.language, order.code, order.timeout_seconds)
+            asked = ProgramRequest(order.language, order.code, order.timeout_seconds, check=order.check)
             running = await self._executions.start(call.caller, asked, execution_id)
         with running.watched():
             await self._follow(running, call)

@@ -9,8 +9,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSche
 from pydantic.alias_generators import to_camel
 
 from orchestrator.catalog.disclosure import Detail
-from orchestrator.domain.execution import Language, Outcome, State, Stream
-from orchestrator.faces.bodies import LimitsBody, ToolCallBody
+from orchestrator.domain.execution import Check, Language, Outcome, State, Stream
+from orchestrator.faces.bodies import LimitsBody, MistakeBody, ToolCallBody
 
 # What a model may ask a reply to cost. More than that, Claude Code for one does not show but puts into a file.
 FEWEST_TOKENS = 500
@@ -49,6 +49,7 @@ class ExecuteCode(Arguments):
     language: Annotated[Language, Field(description="Language of the program.")] = Language.TYPESCRIPT
     timeout_seconds: Annotated[float | None, Field(ge=0.1, le=300)] = None
     max_tokens: Annotated[MaxTokens, Field(description="Longest reply, to see more or less than usual.")] = None
+    check: Annotated[Check, Field(description="Whether to reject what surely fails.")] = Check.STRICT
 
 
 class SearchTools(Arguments):
@@ -103,6 +104,7 @@ class ExecutionReport(Reply):
     seconds: float
     tool_calls: list[ToolCallBody]
     tool_call_count: int
+    mistakes: list[MistakeBody] = Field(description="What the check found in the program.")
     images: int = Field(description="How many pictures follow as image content.")
     limits: LimitsBody
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import assert_never
 
 from orchestrator.domain.execution import ExecutionResult, Outcome, Stream
-from orchestrator.faces.bodies import LimitsBody, ToolCallBody
+from orchestrator.faces.bodies import LimitsBody, MistakeBody, ToolCallBody
 from orchestrator.faces.mcp.excerpts import Preview, Room, TokenCounter, preview
 from orchestrator.faces.mcp.ledger_lines import MAX_DETAIL_CHARACTERS, ledger_lines, seconds
 from orchestrator.faces.mcp.models import ExecutionReport
@@ -57,6 +57,7 @@ class Report:
             ],
             tool_call_count=len(record.tool_calls),
             images=len(self.result.images),
+            mistakes=[MistakeBody.of(mistake) for mistake in record.mistakes],
             limits=_limits(self.result),
         )
 
@@ -104,9 +105,11 @@ def cause(result: ExecutionResult) -> str | None:
             )
         case Outcome.OUTPUT_LIMIT:
             return (
-                f"The program was killed because it printed {_size(limits.max_output_bytes)} to one stream, the most "
-                "that is allowed. Print only what matters."
+                f"The program was killed because it printed more than {_size(limits.flood_bytes)} to one stream. "
+                "Print only what matters."
             )
+        case Outcome.REJECTED:
+            return "The program was not run to its end, and no tool was called. Correct this and run it again:"
         case Outcome.CANCELLED:
             return "The execution was cancelled. Run it again if you still want its result."
         case Outcome.SANDBOX_ERROR:
@@ -130,7 +133,9 @@ def _headline(result: ExecutionResult, stdout: Preview, stderr: Preview) -> str:
     if _is_truncated(result, stdout, stderr):
         told = f"{told}, output truncated"
     # An id takes some twenty tokens: it is told where there is something to ask for, and once.
-    if result.outcome is not Outcome.COMPLETED and not (stdout.left_out_bytes or stderr.left_out_bytes):
+    if result.outcome not in (Outcome.COMPLETED, Outcome.REJECTED) and not (
+        stdout.left_out_bytes or stderr.left_out_bytes
+    ):
         told = f"{told}, execution {result.execution_id}"
     return told
 
@@ -138,10 +143,16 @@ def _headline(result: ExecutionResult, stdout: Preview, stderr: Preview) -> str:
 def _notices(result: ExecutionResult, stdout: Preview, stderr: Preview) -> list[str]:
     """Say what went wrong or is missing, and what to do next."""
     notices = [cause(result)]
+    if result.record.mistakes and result.outcome is not Outcome.REJECTED:
+        notices.append("The check of the program found:")
+    notices += [f"line {mistake.line}: {mistake.message}" for mistake in result.record.mistakes]
     limits = _limits(result)
     for stream, data, shown in ((Stream.STDOUT, result.stdout, stdout), (Stream.STDERR, result.stderr, stderr)):
         if result.record.truncated and len(data) >= limits.max_output_bytes:
-            notices.append(f"{stream} is kept up to {_size(limits.max_output_bytes)}; what came after that is lost.")
+            notices.append(
+                f"{stream} is kept up to {_size(limits.max_output_bytes)}; what came after that was dropped. "
+                "Print less, or let a tool store it."
+            )
         if shown.left_out_bytes:
             which = "" if stream is Stream.STDOUT else f'"stream": "{stream}", '
             where = f'{{"executionId": "{result.execution_id}", {which}"offset": {shown.head_bytes}}}'

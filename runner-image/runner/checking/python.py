@@ -268,13 +268,13 @@ class _Program:
                     yield Mistake(*place, f"`{found[1]}` is not defined.")
             elif rule == "invalid-argument-type" and (found := _WRONG_TYPE.fullmatch(text)):
                 yield from self._wrong_type(place, wanted=found[1], given=found[2])
-            elif rule == "invalid-typed-dict-key" and (found := _NO_KEY.fullmatch(text)):
-                if _PROMISED.fullmatch(found[2]):
-                    meant = f' Did you mean ["{found[3]}"]?' if found[3] else ""
-                    yield Mistake(*place, f'The result has no ["{found[1]}"].{meant}')
-            elif rule == "missing-attribute" and (found := _NO_ATTRIBUTE.fullmatch(text)):
-                if _PROMISED.fullmatch(found[1]) and node is not None and not self._is_tried(node):
-                    yield Mistake(*place, f'The result is a dict: write ["{found[2]}"] instead of .{found[2]}.')
+            elif node is None or self._is_tried(node):
+                continue
+            elif (found := _NO_KEY.fullmatch(text)) and _PROMISED.fullmatch(found[2]):
+                meant = f' Did you mean ["{found[3]}"]?' if found[3] else ""
+                yield Mistake(*place, f'The result has no ["{found[1]}"].{meant}')
+            elif (found := _NO_ATTRIBUTE.fullmatch(text)) and _PROMISED.fullmatch(found[1]):
+                yield Mistake(*place, f'The result is a dict: write ["{found[2]}"] instead of .{found[2]}.')
 
     def _wrong_type(self, place: Place, wanted: str, given: str) -> Iterator[Mistake]:
         """Report an argument of a tool; whatever else is passed around is the program's own affair."""

@@ -221,9 +221,10 @@ class _Program:
     def undefined(self, complaint: _Complaint) -> Mistake | None:
         found = _UNDEFINED.fullmatch(complaint.text)
         before = self._lines[complaint.line - 1][: complaint.column - 1]
-        is_type = re.search(r"(?:\btypeof|\bas|\bsatisfies|\bimplements|[<|&:])\s*$", before)
-        if found is None or self._is_tried(complaint) or (is_type and (found[1][:1].isupper() or "typeof" in is_type[0])):
+        if found is None or self._is_tried(complaint) or re.search(r"\btypeof\s*$", before):
             return None
+        if found[1][:1].isupper() and re.search(r"(?:\bas|\bsatisfies|\bimplements|[<|&:])\s*$", before):
+            return None  # probably a type, which does not exist when the program runs
         meant = f" Did you mean `{found[2]}`?" if found[2] else ""
         return complaint.says(f"`{found[1]}` is not defined.{meant}")
 

@@ -1,6 +1,6 @@
 """Lets the program be checked beside its start: the first tool call waits in the daemon for the verdict.
 
-The verdict helps honest programs and is no boundary: the program runs as the same user and could stop or fool the check.
+The verdict helps honest programs and is no boundary: a program runs as the same user and could stop or fool the check.
 """
 
 from __future__ import annotations

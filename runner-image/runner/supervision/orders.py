@@ -32,14 +32,21 @@ class Preload:
 class Run:
     """Run a program.
 
-    `parcel` is what the language runtime reads: the length of the environment, each NAME=value with a NUL, the code. Of each
-    output stream at most `max_output_bytes` are forwarded; more than `flood_bytes` end the program.
+    `parcel` is what the language runtime reads: the length of the environment, each NAME=value with a NUL, the code.
+    Of each output stream at most `max_output_bytes` are forwarded; more than `flood_bytes` end the program.
     """
 
     __slots__ = ("checked", "code", "flood_bytes", "max_output_bytes", "parcel", "timeout_seconds")
 
     def __init__(
-        self, parcel: bytes, code: memoryview, timeout_seconds: float, max_output_bytes: int, flood_bytes: int, checked: bool
+        self,
+        parcel: bytes,
+        code: memoryview,
+        timeout_seconds: float,
+        max_output_bytes: int,
+        flood_bytes: int,
+        *,
+        checked: bool,
     ) -> None:
         self.parcel = parcel
         self.code = code
@@ -89,7 +96,7 @@ def _run(payload: bytes) -> Run:
     for entry in environment.split(b"\0")[:-1]:
         if entry.find(b"=") < 1:
             raise ProtocolError(f"run: {entry!r} cannot be set in the environment; it must be NAME=value")
-    return Run(parcel, code, timeout_seconds, max_output_bytes, flood_bytes, checked)
+    return Run(parcel, code, timeout_seconds, max_output_bytes, flood_bytes, checked=checked)
 
 
 def write_program(path: str, code: memoryview) -> None:

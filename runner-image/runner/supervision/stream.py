@@ -17,7 +17,16 @@ _SMALL_BYTES = 4096
 class Stream:
     """One of the program's two output pipes: how much of it was forwarded, and how much was dropped."""
 
-    __slots__ = ("_flood_bytes", "_kind", "_limit_bytes", "dropped_bytes", "fd", "forwarded_bytes", "open", "rests_until")
+    __slots__ = (
+        "_flood_bytes",
+        "_kind",
+        "_limit_bytes",
+        "dropped_bytes",
+        "fd",
+        "forwarded_bytes",
+        "open",
+        "rests_until",
+    )
 
     def __init__(self, kind: bytes, fd: int, limit_bytes: int, flood_bytes: int) -> None:
         self._kind = kind
