@@ -35,8 +35,8 @@ GREETING = {
     "clientInfo": {"name": "code-executor-connect", "version": __version__},
 }
 REJECTED = (
-    "The daemon does not know the key: it was rotated, or belongs to another installation. Run 'make up' here; if you set "
-    "the key yourself, read the key file again."
+    "The daemon does not know the key: it was rotated, or belongs to another installation. Run 'make up' here. If you "
+    "set the key yourself, read the key file again."
 )
 # ${NAME} and ${NAME:-default} of Claude Code, ${env:NAME} of Cursor and VS Code, ${input:ID} of VS Code.
 _REFERENCE = re.compile(r"\$\{(?P<kind>env:|input:)?(?P<name>[A-Za-z_][\w-]*)(?::-(?P<default>[^}]*))?\}")
