@@ -62,12 +62,11 @@ def connect(
         done = f"{'wrote' if found.write(connection) else 'unchanged:'} {found.path}"
     except (CannotMerge, NoWrapper, OSError) as error:
         fail(str(error), EXIT_CANNOT_WRITE)
-    if test:
-        _try(found, settings, done)
-        if asks_for_key(client, connection):
-            err.print(plain(f"{client.product} will ask for the key once: paste the content of your key file."))
-    else:
-        err.print(plain(done))
+    err.print(plain(f"{done}; connected: {_try(found, settings, done)}" if test else done))
+    if asks_for_key(client, connection):
+        err.print(plain(f"{client.product} will ask for the key once: paste the content of your key file."))
+    if test and os.geteuid() == 0 and (user := os.environ.get("SUDO_USER")):
+        err.print(plain(f"It was tried as root. Run this without sudo to see whether it works for {user}."))
 
 
 def variables_for_wrapper(settings: Settings, role: str | None) -> dict[str, str]:
@@ -80,16 +79,12 @@ def variables_for_wrapper(settings: Settings, role: str | None) -> dict[str, str
     return chosen
 
 
-def _try(found: Configuration, settings: Settings, done: str) -> None:
+def _try(found: Configuration, settings: Settings, done: str) -> str:
+    """Return what the client will see, or end the command with why it will see nothing."""
     from orchestrator.commands.connect.trial import NotConnected, Surroundings, try_entry
 
     surroundings = Surroundings(os.environ, lambda: find_key(settings))
     try:
-        seen = asyncio.run(try_entry(found.client, found.entry(), surroundings))
+        return str(asyncio.run(try_entry(found.client, found.entry(), surroundings)))
     except NotConnected as error:
         fail(f"{done}, but the connection fails: {error}", EXIT_CANNOT_CALL)
-    err.print(plain(f"{done}; connected: {seen}"))
-    if os.geteuid() == 0 and os.environ.get("SUDO_USER"):
-        err.print(
-            plain(f"It was tried as root. Run this without sudo to see whether it works for {os.environ['SUDO_USER']}.")
-        )

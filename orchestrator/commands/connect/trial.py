@@ -96,8 +96,6 @@ async def _list_tools(ask: Ask) -> int:
         listed = result_of(await ask(request(1, "tools/list", {})) or {})
     except RpcError as error:
         raise NotConnected(REJECTED if error.message.endswith("(unauthenticated)") else error.message) from error
-    except NotJson as error:
-        raise NotConnected("What answers does not speak MCP. Check the address, then run this again.") from error
     tools = listed.get("tools")
     return len(tools) if isinstance(tools, list) else 0
 
@@ -208,6 +206,8 @@ async def _over_stdio(entry: Json, environment: Mapping[str, str]) -> AsyncItera
             ) from error
         try:
             yield lambda message: _ask_server(server, message, command, complaints)
+        except NotJson as error:
+            raise NotConnected(f"{command} does not speak MCP. Restore it, then run this again.") from error
         finally:
             await _end(server)
 
