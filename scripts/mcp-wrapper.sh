@@ -20,7 +20,10 @@ fail() {
     exit "$1"
 }
 
-in_group() { [[ " $(id -Gn) " == *" $1 "* ]]; }
+# Not everybody's user and groups have names; id then gives numbers, and complains.
+me() { id -un 2>/dev/null || true; }
+
+in_group() { [[ " $(id -Gn 2>/dev/null) " == *" $1 "* ]]; }
 
 key_file() { printf '%s/code-executor-%s.key' "$SECRETS" "$1"; }
 
@@ -45,7 +48,7 @@ role() {
 
 refuse() {
     local file me
-    file=$(key_file developer) me=$(id -un)
+    file=$(key_file developer) me=$(me)
     [[ -e $file || (-d $SECRETS && ! -x $SECRETS) ]] || fail_without_key "$file"
     fail $NO_PERMISSION "You ($me) can read no key in $SECRETS and are in neither the group $ADMIN_GROUP nor the group $DEVELOPER_GROUP; ask an administrator to run 'groupadd -f $DEVELOPER_GROUP; usermod -aG $DEVELOPER_GROUP $me; chgrp $DEVELOPER_GROUP $file', then log in again."
 }
@@ -59,7 +62,7 @@ key() {
     role=$(role) || exit
     file=$(key_file "$role")
     [ -e "$file" ] || fail_without_key "$file"
-    [ -r "$file" ] || fail $NO_KEY "You ($(id -un)) cannot read the key file $file; ask an administrator to give it to your group with 'chgrp GROUP $file' and mode 640."
+    [ -r "$file" ] || fail $NO_KEY "You ($(me)) cannot read the key file $file; ask an administrator to give it to your group with 'chgrp GROUP $file' and mode 640."
     key=$(tr -d '[:space:]' <"$file")
     [[ $key =~ ^[[:alnum:]_.~+/=-]+$ ]] || fail $NO_KEY "The key file $file does not hold a key; create a new one with 'make rotate-keys ROLE=$role'."
     printf '%s' "$key"
@@ -69,7 +72,7 @@ check_container() {
     local running
     command -v docker >/dev/null || fail $UNAVAILABLE "The docker command is missing; install the container engine's client."
     running=$(docker container inspect --format '{{.State.Running}}' "$CONTAINER" 2>&1) || case $running in
-    *"ermission denied"*) fail $NO_PERMISSION "You ($(id -un)) may not use the container engine; ask an administrator to add you to the group docker." ;;
+    *"ermission denied"*) fail $NO_PERMISSION "You ($(me)) may not use the container engine; ask an administrator to add you to the group docker." ;;
     *"o such container"*) fail $UNAVAILABLE "There is no container $CONTAINER; start it with 'make up'." ;;
     *) fail $UNAVAILABLE "The container engine does not answer; start it, then 'make up'." ;;
     esac
