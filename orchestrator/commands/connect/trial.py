@@ -21,7 +21,7 @@ from orchestrator.commands.terminal import Json
 from orchestrator.upstreams.endpoint import SESSION_HEADER, Endpoint
 from orchestrator.upstreams.faults import NotJson, ResultTooLarge, RpcError, TransportFailed, Unreachable
 from orchestrator.upstreams.http_client import http_client, messages_in
-from orchestrator.upstreams.jsonrpc import INITIALIZE, INITIALIZED, Message, encode, request, result_of
+from orchestrator.upstreams.jsonrpc import INITIALIZE, INITIALIZED, Message, encode, is_reply, request, result_of
 
 # What MCP's TypeScript SDK passes on to a command that it starts. Some clients pass on more, none less.
 PASSED_ON = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
@@ -112,7 +112,9 @@ async def _over_http(url: str, headers: Mapping[str, str]) -> AsyncIterator[Ask]
                     if "jsonrpc" not in reply:
                         unknown_key = reply.get("code") == "unauthenticated"
                         raise NotConnected(REJECTED if unknown_key else problem_text(response.status, reply))
-                    if "id" in reply and "method" not in reply:
+                    if is_reply(reply):
+                        if message["method"] == INITIALIZE:
+                            endpoint.version = result_of(reply).get("protocolVersion")
                         return reply
             return None
 
