@@ -27,8 +27,8 @@ def test_the_snippet_of_each_client_is_what_connect_shows(client):
     block = re.search(r"```(?:json|toml)\n(.*?)```", section(TITLES[client]), flags=re.DOTALL)
     assert block is not None
     home = Path("/home/jane")
-    shown = configuration(client, Connection("http://127.0.0.1:9091", WRAPPER), home, home)
-    assert block[1] == shown.text
+    by_default = Connection("http://127.0.0.1:9091", WRAPPER, over_stdio=not client.asks_a_command_for_headers)
+    assert block[1] == configuration(client, by_default, home, home).text
 
 
 def test_the_ten_tools_are_in_the_table():
@@ -48,7 +48,7 @@ def test_the_limits_of_pictures_are_those_of_the_gateway():
 
 
 def test_every_setting_that_is_named_exists():
-    of_the_wrapper = {"ADMIN_GROUP", "DEVELOPER_GROUP", "CONTAINER"}
+    of_the_wrapper = {"ADMIN_GROUP", "DEVELOPER_GROUP", "CONTAINER", "ROLE"}
     named = set(re.findall(rf"{PREFIX}([A-Z_]+)", DOCUMENT))
     assert named - of_the_wrapper <= {name.upper() for name in Settings.model_fields}
 
@@ -63,5 +63,6 @@ def test_the_exit_codes_are_those_of_the_wrapper():
 def test_what_the_client_is_told_is_said_somewhere():
     of_claude_code = "headersHelper not run"
     sentences = {cells[0].partition(" ${")[0] for cells in pages.rows(section("When it does not connect"))}
-    sources = "\n".join(file.read_text() for file in pages.PROJECT.glob("orchestrator/**/*.py"))
+    ours = [*pages.PROJECT.glob("orchestrator/**/*.py"), pages.PROJECT / "scripts" / "mcp-wrapper.sh"]
+    sources = "\n".join(file.read_text() for file in ours)
     assert [said for said in sentences - {of_claude_code} if said not in sources] == []
