@@ -182,7 +182,7 @@ from servers.postgres import echo
 print(await echo(text="a"))
 print(echo(text="b")["text"])
 """
-    result = await stack.api.python(code)
+    result = await stack.api.python(code, check="off")
     assert (result["output"], result["exitCode"]) == ("{'text': 'a'}\n", 1)
     assert "TypeError: 'UnawaitedCall' object is not subscriptable" in result["stderr"]
 
