@@ -36,18 +36,19 @@ class _Gallery:
     def __init__(self, open_figures: Any) -> None:
         self.saved: WeakSet[Any] = WeakSet()
         self._open_figures = open_figures
+        self._full = False
         self._refused = 0
         self._reason = ""
 
     def show(self, figure: Any) -> None:
         """Show a figure; the caller sees one that did not change only once."""
-        # After one that was refused there is no room for more.
-        if not self._refused:
+        if not self._full:  # drawing takes a while
             try:
                 import_module("servers.output").show_now(figure)
                 return
             except Exception as error:
-                self._reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+                self._full = getattr(error, "code", "") == "limit_exceeded"
+                self._reason = str(error).partition("\n")[0] or type(error).__name__
         self._refused += 1
 
     def close(self) -> None:
