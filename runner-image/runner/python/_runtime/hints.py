@@ -136,8 +136,11 @@ def _installed() -> dict[str, str]:
 
     found: dict[str, str] = {}
     for module, distributions in packages_distributions().items():
-        if module.isidentifier() and not module.startswith("_") and module not in _PLUMBING:
-            found.update((distribution.lower().replace("_", "-"), module) for distribution in distributions)
+        for distribution in distributions:
+            published = distribution.lower().replace("_", "-")
+            is_offered = module.isidentifier() and not module.startswith("_") and module not in _PLUMBING
+            if is_offered and (published not in found or module == published):
+                found[published] = module
     return found
 
 
