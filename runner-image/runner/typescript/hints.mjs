@@ -20,10 +20,31 @@ const forNetworks = new Set([
 const networkErrors = new Set(['EAI_AGAIN', 'ENOTFOUND', 'ENETUNREACH', 'EHOSTUNREACH']);
 const readingTools = ['read_text_file', 'read_file', 'get_file_contents', 'read'];
 
-const python =
-  /^\s*(?:(?:async\s+)?def\s+\w+\(|from\s+[\w.]+\s+import\s|import\s+[\w.]+(?:\s+as\s+\w+)?\s*(?:[,#]|$)|print\(|(?:if|elif|for|while|with|class|try|except|else)\b[^{]*:\s*(?:#.*)?$)/m;
-const typeScript =
-  /^\s*(?:(?:export\s+)?(?:const|let|var|interface|enum|type)\s+[\w${[]|(?:export\s+)?(?:async\s+)?function\b|import\s.*\bfrom\s+['"]|\/\/)|=>|\bconsole\.\w+\(/m;
+const python = new RegExp(
+  [
+    /^[ \t]*(?:async )?def \w+\(/,
+    /^[ \t]*from [\w.]+ import /,
+    /^[ \t]*import [\w.]+(?: as \w+)?[ \t]*(?:[,#]|$)/,
+    /^[ \t]*print\(/,
+    /^[ \t]*(?:if|elif|for|while|with|class|try|except|else)\b[^{\n]*:[ \t]*(?:#.*)?$/,
+  ]
+    .map(({ source }) => source)
+    .join('|'),
+  'm',
+);
+const typeScript = new RegExp(
+  [
+    /^[ \t]*(?:export )?(?:const|let|var|interface|enum|type) +[\w${[]/,
+    /^[ \t]*(?:export )?(?:async )?function\b/,
+    /^[ \t]*import\b.*\bfrom ['"]/,
+    /^[ \t]*\/\//,
+    /=>/,
+    /\bconsole\.\w+\(/,
+  ]
+    .map(({ source }) => source)
+    .join('|'),
+  'm',
+);
 
 /**
  * Returns a sentence on the cause of the error, if it is known.

@@ -32,13 +32,13 @@ _NETWORK_ERRORS = {errno.ENETUNREACH, errno.EHOSTUNREACH}
 _READING_TOOLS = ("read_text_file", "read_file", "get_file_contents", "read")
 
 _TYPESCRIPT = re.compile(
-    r"^\s*(?:(?:export\s+)?(?:const|let|var)\s+[\w${\[]|(?:export\s+)?(?:async\s+)?function\b|(?:export\s+)?interface\s+\w+"
-    r"|import\s.*\bfrom\s+['\"]|import\s+['\"]|//)|=>|\bconsole\.\w+\(|\bawait\s+Promise\.",
+    r"^[ \t]*(?:(?:export )?(?:const|let|var) +[\w${\[]|(?:export )?(?:async )?function\b|(?:export )?interface \w+"
+    r"|import\b.*\bfrom ['\"]|import ['\"]|//)|=>|\bconsole\.\w+\(|\bawait Promise\.",
     re.MULTILINE,
 )
 _PYTHON = re.compile(
-    r"^\s*(?:(?:async\s+)?def\s+\w+\(|(?:from\s+[\w.]+\s+)?import\s+[\w.]+(?:\s+as\s+\w+)?\s*(?:[,#]|$)|print\("
-    r"|(?:if|elif|for|while|with|class|try|except|else)\b[^{]*:\s*(?:#.*)?$)",
+    r"^[ \t]*(?:(?:async )?def \w+\(|(?:from [\w.]+ )?import [\w.]+(?: as \w+)?[ \t]*(?:[,#]|$)|print\("
+    r"|(?:if|elif|for|while|with|class|try|except|else)\b[^{\n]*:[ \t]*(?:#.*)?$)",
     re.MULTILINE,
 )
 _OF_TYPESCRIPT = {"console", "require", "JSON", "Promise", "process", "undefined", "Object", "Math"}
