@@ -44,13 +44,13 @@ class Tool:
             body = json.dumps({**self._about, "arguments": given}, allow_nan=False)
         except (TypeError, ValueError, RecursionError) as error:
             raise self._invalid(f"The arguments cannot be written as JSON: {error}") from None
-        return result_or_awaitable(lambda: self._result(body))
+        return result_or_awaitable(lambda: self._result(body, given))
 
     def _invalid(self, message: str) -> InvalidArguments:
         hint = f"Usage: {self._signature}"
         return InvalidArguments(message, **self._about, code="invalid_arguments", hint=hint)
 
-    def _result(self, body: str) -> Any:
+    def _result(self, body: str, given: Mapping[str, Any]) -> Any:
         result = ask("/call", body, **self._about)
         contents = result.get("content")
         contents = contents if isinstance(contents, list) else []
@@ -58,7 +58,10 @@ class Tool:
             texts = [
                 str(each.get("text", "")) for each in contents if isinstance(each, dict) and each.get("type") == "text"
             ]
-            raise ToolError("\n".join(texts) or "The tool failed without a message.", **self._about)
+            from ._paths import hint_on_paths
+
+            message = "\n".join(texts) or "The tool failed without a message."
+            raise ToolError(message, **self._about, hint=hint_on_paths(message, given))
         if result.get("structuredContent") is not None:
             return result["structuredContent"]
         values = [self._value_of(content) for content in contents]

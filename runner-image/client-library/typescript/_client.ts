@@ -15,7 +15,11 @@ export async function callTool<T>(tool: Tool, args: unknown): Promise<T> {
   const about = { server: tool.server, tool: tool.name };
   const names = `"server":${JSON.stringify(tool.server)},"tool":${JSON.stringify(tool.name)}`;
   const result = await ask('/call', `{${names},"arguments":${checkedArguments(tool, args)}}`, about);
-  if ((result as CallResult).isError) throw new ToolError(errorMessage(result as CallResult), about);
+  if ((result as CallResult).isError) {
+    const message = errorMessage(result as CallResult);
+    const { hintOnPaths } = await import('./_paths.js');
+    throw new ToolError(message, { ...about, ...hintOnPaths(message, args) });
+  }
   return unwrap(result as CallResult, about) as T;
 }
 
