@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034  # some names are for those who source this
 # Sourced by what gets images: pulling one; staging a context, hashing it, building only when it has changed.
 
 readonly CONTEXTS=$BUILD/context
