@@ -72,5 +72,5 @@ venv: ## Make .venv with the project and its tools
 engine: ## Make sure that a container engine answers; installs and starts one on a bare Debian
 	@scripts/engine.sh
 
-lock: venv ## Pin all dependencies again: those of the project and of the MCP servers
+lock: venv ## Pin all dependencies again: those of the project, of programs and of the MCP servers
 	@scripts/lock.sh

@@ -100,7 +100,10 @@ at_once() {
         xargs -0 -n 1 -P "$#" bash -c '"$0" "$2" 2>"$1/$2" && rm "$1/$2"' "$command" "$said" |
         sed -u "s/^/$clear/" || status=$?
     [ -z "$ticker" ] || _stop_ticker "$ticker"
-    [ "$status" -ne 0 ] || return 0
+    if [ "$status" -eq 0 ]; then
+        rm -r "$said"
+        return
+    fi
     for name in "$@"; do
         [ ! -s "$said/$name" ] || { cat "$said/$name" >&2 && exit 1; }
     done

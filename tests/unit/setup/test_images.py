@@ -204,6 +204,17 @@ def test_an_npm_that_cannot_fetch_for_the_engines_platform_is_told(tree: Tree) -
     assert any("--os=linux --cpu=arm64" in call for call in tree.calls())
 
 
+@pytest.mark.parametrize("name", ["usr/local/lib/any.pth", "usr/local/lib/sitecustomize.py", "usr/bin/npm"])
+def test_an_image_with_what_it_must_not_hold_is_not_built(tree: Tree, name: str) -> None:
+    root = tree.path / "root"
+    (root / name).parent.mkdir(parents=True)
+    assert tree.run("sh", "scripts/image/verify_root.sh", str(root)).returncode == 0
+    (root / name).touch(mode=0o644)
+    ended = tree.run("sh", "scripts/image/verify_root.sh", str(root))
+    assert ended.returncode == 1
+    assert Path(name).name in ended.stderr
+
+
 # --- its locks ---
 
 
