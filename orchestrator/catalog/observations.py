@@ -25,7 +25,7 @@ class Observations:
     def note(self, tool: Tool, result: CallResult) -> None:
         if tool.output_schema is not None or len(self._known) >= MAX_TOOLS:
             return
-        seen, known = observe(result), self._known.get(tool.path)
+        seen, known = observe(result, lists_contents=tool.lists_contents), self._known.get(tool.path)
         if seen is None:
             return
         shape = seen if known is None else learned(known, seen)

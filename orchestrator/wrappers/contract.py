@@ -11,7 +11,7 @@ from orchestrator.domain.names import server_identifier, tool_identifier
 from orchestrator.domain.tools import Tool
 from orchestrator.wrappers.schema import read_schema
 from orchestrator.wrappers.shapes import Shape, type_of
-from orchestrator.wrappers.types import ROOT, Document, Record, Unknown
+from orchestrator.wrappers.types import ROOT, Document, ListOf, Record, Unknown
 
 
 class OutputSource(StrEnum):
@@ -47,7 +47,8 @@ class Contract:
         elif observed:
             returns, source = Document({ROOT: type_of(observed)}), OutputSource.OBSERVED
         else:
-            returns, source = Document({ROOT: Unknown()}), OutputSource.UNKNOWN
+            unknown = ListOf(Unknown()) if tool.lists_contents else Unknown()
+            returns, source = Document({ROOT: unknown}), OutputSource.UNKNOWN
         return cls(tool, server_identifier(tool.server), name, prefix, takes, returns, source)
 
     @property

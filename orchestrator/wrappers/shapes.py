@@ -94,18 +94,20 @@ class Shape:
         )
 
 
-def observe(result: Mapping[str, Any]) -> Shape | None:
+def observe(result: Mapping[str, Any], *, lists_contents: bool = False) -> Shape | None:
     """Return the shape of what a program gets for this result; None when there is nothing to learn from it."""
     if result.get("isError"):
         return None
     observer = _Observer()
-    if result.get("structuredContent") is not None:
+    if result.get("structuredContent") is not None and not lists_contents:
         return observer.value(result["structuredContent"])
     contents = result.get("content")
-    if not isinstance(contents, list) or not contents:
-        return Shape(frozenset({Kind.NULL})) if contents == [] else None
+    if not isinstance(contents, list):
+        return None
+    if not contents and not lists_contents:
+        return Shape(frozenset({Kind.NULL}))
     shapes = [observer.content(content) for content in contents[:_MAX_ELEMENTS]]
-    if len(contents) == 1:
+    if len(contents) == 1 and not lists_contents:
         return shapes[0]
     return Shape(frozenset({Kind.ARRAY}), items=_merged(shape for shape in shapes if shape))
 

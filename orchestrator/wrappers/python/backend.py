@@ -33,6 +33,7 @@ class PythonBackend:
         named = f"Unpack[{takes}]" if input_is_typed_dict else "Any"
         optional = " = ..." if contract.needs_nothing and not input_is_typed_dict else ""
         types = "\n".join(declarations.texts)
+        contents_as = '    contents="list",\n' if contract.tool.lists_contents else ""
         function = (
             f"@overload\ndef {name}(arguments: {takes}{optional}, /) -> {returns}: ...\n"
             f"@overload\ndef {name}(**named: {named}) -> {returns}: ...\n"
@@ -47,6 +48,7 @@ class PythonBackend:
             f"    signature={literal(self.signature(contract))},\n"
             f"    rule={literal(input_rule(contract.input))},\n"
             f"    aliases={literal(_argument_aliases(contract.input.root))},\n"
+            f"{contents_as}"
             ")\n"
         )
         return f"{_HEADER}{_imports(types + function)}\n\n{types}\n\n{function}\n\n{definition}"

@@ -30,6 +30,7 @@ class TypescriptBackend:
         imports = "".join(f"import type {{ {content} as ${content} }} from '../content.js';\n" for content in contents)
         default = " = {}" if contract.needs_nothing else ""
         takes, returns = contract.input_type, contract.output_type
+        contents_as = "  contents: 'list',\n" if contract.tool.lists_contents else ""
         return "\n".join(
             [
                 f"{_HEADER}import {{ callTool as $call, type Tool as $Tool }} from '../_client.js';\n{imports}",
@@ -43,6 +44,7 @@ class TypescriptBackend:
                 f"  name: {literal(contract.tool.name)},\n"
                 f"  signature: {literal(self.signature(contract))},\n"
                 f"  rule: {literal(input_rule(contract.input))},\n"
+                f"{contents_as}"
                 "};\n",
             ]
         )
