@@ -55,7 +55,7 @@ class Toolbox:
         return await asyncio.to_thread(self._info, role, tool)
 
     def _info(self, role: Role, tool: Tool) -> ToolEntry:
-        shape = self._observations.of(tool)
+        shape = self._observations.of(role, tool)
         contract = Contract.of(tool, shape)
         usages = {}
         for language, backend in BACKENDS.items():

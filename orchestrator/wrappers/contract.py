@@ -57,7 +57,8 @@ class Contract:
 
     @property
     def output_type(self) -> str:
-        return f"{self.type_prefix}Output"
+        """Name the type of the result, so that a compiler's message tells what is promised from what was only seen."""
+        return f"{self.type_prefix}{'Observed' if self.output_source is OutputSource.OBSERVED else 'Output'}"
 
     @property
     def needs_nothing(self) -> bool:
@@ -74,6 +75,8 @@ class Contract:
             parts.append("It only reads.")
         elif self.tool.annotations.get("destructiveHint") is True:
             parts.append("It may destroy or overwrite.")
+        if self.output_source is OutputSource.OBSERVED:
+            parts.append("The type of its result was observed in earlier results; the server does not promise it.")
         return "\n\n".join(part.strip() for part in parts if part.strip())
 
 

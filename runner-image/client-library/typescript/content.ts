@@ -7,6 +7,9 @@ export type Audio = { type: 'audio'; mimeType: string; data: Uint8Array };
 export type Resource = { type: 'resource'; uri: string; mimeType?: string; text?: string; data?: Uint8Array };
 export type ResourceLink = { type: 'resource_link'; uri: string; name: string; [key: string]: unknown };
 
+/** What JSON can hold. */
+export type JsonValue = string | number | boolean | null | JsonValue[] | { [key: string]: JsonValue };
+
 /** The result of a call, as the protocol defines it. */
 export type CallResult = { content?: unknown; structuredContent?: unknown; isError?: boolean };
 
