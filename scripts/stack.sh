@@ -96,6 +96,15 @@ stage_browser() {
     copy_packages "$FETCHED/$1/node_modules" "$CONTEXTS/$1/node_modules"
 }
 
+stage_toolbox() {
+    local context=$CONTEXTS/$1
+    ensure_packages "$1"
+    rm -rf "$context"
+    stage "$SOURCES/toolbox/Dockerfile" "$context/Dockerfile"
+    stage scripts/image "$context/image"
+    install -m 0755 "$FETCHED/$1/node_modules/@toolbox-sdk/server-linux-x64/bin/toolbox" "$context/toolbox"
+}
+
 stage_s3() {
     local context=$CONTEXTS/$1
     ensure_packages "$1"
@@ -130,10 +139,17 @@ ensure_s3() {
     ensure_image_of_sources mcp-s3 mcp-code-executor/mcp-s3 "$(cat "$BUILD/base-image")" stage_s3 "$SOURCES/s3" "$SOURCES/packages/mcp-s3"
 }
 
+ensure_toolbox() {
+    [ "$(engine_platform)" = x86_64 ] || fail "npm has no @toolbox-sdk/server for $(engine_platform)."
+    ensure_stack_image mcp-postgres-server mcp-code-executor/mcp-postgres-server "$(cat "$BUILD/base-image")" stage_toolbox \
+        "$SOURCES/toolbox" "$SOURCES/packages/mcp-postgres-server"
+}
+
 ensure_service() {
     case $1 in
     mcp-proxy) ;; # pulled by choose_images
     mcp-postgres) ensure_postgres ;;
+    mcp-postgres-server) ensure_toolbox ;;
     mcp-playwright) ensure_browser ;;
     mcp-s3) ensure_s3 ;;
     mcp-arango) ensure_pulled "$(configured MCP_ARANGO_IMAGE arangodb:3.12)" || fail "$(tail -n 1 "$LOGS/pull-server.log")" ;;
@@ -163,7 +179,7 @@ prepare() {
 write_settings() {
     local settings
     mkdir -p "$STACK_BUILD/mcp-postgres"
-    install -m 0755 "$SOURCES/postgres/start.sh" "$STACK_BUILD/mcp-postgres/start.sh"
+    install -m 0755 "$SOURCES/postgres/start.sh" "$SOURCES/postgres/sample.sql" "$STACK_BUILD/mcp-postgres/"
     stack write --proxy "$PROXY_KIND" "$@" >>"$STACK_BUILD/changed"
     stack services --proxy "$PROXY_KIND" "$@" >"$STACK_BUILD/services"
     printf '%s\n' "${COMPOSE_SETTINGS[@]}" | sed '/^$/d' >"$STACK_BUILD/compose.env"

@@ -66,7 +66,7 @@ class Toolbox:
         return f" Did you mean {paths[found[0]]}?" if found else ""
 
     def _info(self, role: Role, tool: Tool) -> ToolEntry:
-        shape = self._observations.of(tool)
+        shape = self._observations.of(role, tool)
         contract = Contract.of(tool, shape)
         usages = {}
         for language, backend in BACKENDS.items():

@@ -26,11 +26,14 @@ _connections = Connections()
 class Tool:
     """One tool of one server, as its wrapper describes it."""
 
-    def __init__(self, *, server: str, name: str, signature: str, rule: Rule, aliases: Mapping[str, str]) -> None:
+    def __init__(
+        self, *, server: str, name: str, signature: str, rule: Rule, aliases: Mapping[str, str], contents: str = ""
+    ) -> None:
         self._about = {"server": server, "tool": name}
         self._signature = signature
         self._rule = rule
         self._aliases = aliases
+        self._lists_contents = contents == "list"
 
     def call(self, arguments: Any, named: Mapping[str, Any]) -> Any:
         """Check the arguments, then call the tool: its result, or in async code an awaitable of it."""
@@ -62,10 +65,10 @@ class Tool:
 
             message = "\n".join(texts) or "The tool failed without a message."
             raise ToolError(message, **self._about, hint=hint_on_paths(message, given))
-        if result.get("structuredContent") is not None:
+        if result.get("structuredContent") is not None and not self._lists_contents:
             return result["structuredContent"]
         values = [self._value_of(content) for content in contents]
-        return values if len(values) > 1 else next(iter(values), None)
+        return values if len(values) > 1 or self._lists_contents else next(iter(values), None)
 
     def _value_of(self, content: Any) -> Any:
         if not isinstance(content, dict):

@@ -13,7 +13,7 @@ export type Rule = {
   additionalProperties?: boolean;
 };
 
-export type Tool = { server: string; name: string; signature: string; rule: Rule };
+export type Tool = { server: string; name: string; signature: string; rule: Rule; contents?: 'list' };
 
 type Json = { [name: string]: unknown };
 

@@ -20,7 +20,7 @@ export async function callTool<T>(tool: Tool, args: unknown): Promise<T> {
     const { hintOnPaths } = await import('./_paths.js');
     throw new ToolError(message, { ...about, ...hintOnPaths(message, args) });
   }
-  return unwrap(result as CallResult, about) as T;
+  return unwrap(result as CallResult, about, tool.contents) as T;
 }
 
 /** Returns the gateway's answer, or throws the ToolError that it stands for. */

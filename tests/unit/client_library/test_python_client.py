@@ -726,3 +726,22 @@ def test_program_without_a_gateway_is_told_so(workspace: Workspace, gateway: Gat
         "ToolUnavailable: file-system/read.file: Tools can be called only where CODE_EXECUTOR_GATEWAY and "
         "CODE_EXECUTOR_GRANT are set.\n" in completed.stderr
     )
+
+
+@pytest.mark.parametrize(
+    ("result", "value"),
+    [
+        (text()[1], []),
+        (text('{"a": 1}')[1], [{"a": 1}]),
+        (text("one", "two")[1], ["one", "two"]),
+        ({"content": [{"type": "text", "text": "one"}], "structuredContent": {"a": 1}}, ["one"]),
+        ({"structuredContent": {"a": 1}}, []),
+    ],
+)
+def test_a_server_may_always_give_the_list_of_contents(
+    workspace: Workspace, gateway: Gateway, result: Any, value: Any
+) -> None:
+    gateway.answers((200, result))
+    rows = Tool("rows", "rows", "", {"type": "object"}, lists_contents=True)
+    program = "import json\nfrom servers.rows import rows\nprint(json.dumps(rows()))"
+    assert json.loads(run(workspace, gateway, program, rows)) == value

@@ -366,3 +366,22 @@ def test_hostile_names_arrive_at_the_gateway_unchanged(workspace: Workspace, gat
     assert run(workspace, gateway, program, tool) == "InvalidArguments\n"
     assert gateway.requests[0].body["tool"] == name
     assert gateway.arguments == [{"__proto__": "x", "constructor": 1}]
+
+
+@pytest.mark.parametrize(
+    ("result", "value"),
+    [
+        (text()[1], []),
+        (text('{"a": 1}')[1], [{"a": 1}]),
+        (text("one", "two")[1], ["one", "two"]),
+        ({"content": [{"type": "text", "text": "one"}], "structuredContent": {"a": 1}}, ["one"]),
+        ({"structuredContent": {"a": 1}}, []),
+    ],
+)
+def test_a_server_may_always_give_the_list_of_contents(
+    workspace: Workspace, gateway: Gateway, result: Any, value: Any
+) -> None:
+    gateway.answers((200, result))
+    rows = Tool("rows", "rows", "", {"type": "object"}, lists_contents=True)
+    program = "import { rows } from '/workspace/servers/rows/rows.js';\nconsole.log(JSON.stringify(await rows()));"
+    assert json.loads(run(workspace, gateway, program, rows)) == value
