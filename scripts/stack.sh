@@ -141,7 +141,7 @@ ensure_s3() {
 
 ensure_toolbox() {
     [ "$(engine_platform)" = x86_64 ] || fail "npm has no @toolbox-sdk/server for $(engine_platform)."
-    ensure_stack_image mcp-postgres-server mcp-code-executor/mcp-postgres-server "$(cat "$BUILD/base-image")" stage_toolbox \
+    ensure_image_of_sources mcp-postgres-server mcp-code-executor/mcp-postgres-server "$(cat "$BUILD/base-image")" stage_toolbox \
         "$SOURCES/toolbox" "$SOURCES/packages/mcp-postgres-server"
 }
 
