@@ -571,6 +571,36 @@ async def test_rows_are_a_list_whether_there_are_none_one_or_many(api: Api, wher
     assert (await api.python(code))["output"] == f"{found}\n"
 
 
+async def test_the_examples_of_tools_that_only_read_work(api: Api, stack: RunningStack) -> None:
+    stack.call("filesystem", "write_file", path="/workspace/example.txt", content="an example")
+    _, listing = await api.get("/tools?detail=full")
+    reading = [
+        (server, tool["name"])
+        for server, tools in listing["tools"].items()
+        for tool in tools
+        if tool.get("annotations", {}).get("readOnlyHint") or tool["name"] == "execute_sql"
+    ]
+    assert len(reading) > 15
+    failed = {}
+    for server, name in reading:
+        _, about = await api.get(f"/tools/info/{server}/{name}")
+        for run_program, language in ((api.python, "python"), (api.typescript, "typescript")):
+            ended = await run_program(about[language]["example"])
+            if ended["outcome"] != "completed":
+                failed[f"{server}/{name} in {language}"] = ended["stderr"]
+    assert failed == {}
+
+
+async def test_rows_of_different_questions_are_known_as_objects_only(api: Api) -> None:
+    code = "from servers.postgres import execute_sql\n"
+    for columns in ("id, name", "id, country"):
+        await api.python(f'{code}execute_sql(sql="select {columns} from customers")')
+    _, about = await api.get("/tools/info/postgres/execute_sql")
+    assert about["resultShape"] == "observed"
+    assert about["typescript"]["signature"].endswith("Promise<Record<string, JsonValue>[]> /* observed */")
+    assert about["python"]["signature"].endswith("-> list[dict[str, Any]]  # observed")
+
+
 async def test_a_program_calls_one_tool(api: Api) -> None:
     code = "from servers.filesystem import list_allowed_directories\nprint(list_allowed_directories())"
     assert "/workspace" in (await api.python(code))["output"]

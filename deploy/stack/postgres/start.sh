@@ -22,9 +22,10 @@ case $MAX_MEGABYTES in '' | *[!0-9]*) echo "MCP_POSTGRES_MAX_MEGABYTES must be a
 # A statement that fails ends the start: no role may keep rights that it should have lost.
 # Not through a pipe: after a crash, the server's id is that of this shell, and only a parent of that id is no other server.
 as_superuser() {
-    postgres --single -D "$PGDATA" -c exit_on_error=on -c log_min_error_statement=panic -c jit=off -c search_path=pg_catalog \
-        ${2:-} app >/dev/null <<END
-$1
+    statements=$1 && shift
+    postgres --single "$@" -D "$PGDATA" -c exit_on_error=on -c log_min_error_statement=panic -c jit=off \
+        -c search_path=pg_catalog app >/dev/null <<END
+$statements
 END
 }
 
