@@ -1,11 +1,11 @@
-"""Runs a compiler on the program and reads its complaints."""
+"""Runs a compiler on the program and reads what it says."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
 
-_MAX_BYTES = 1024 * 1024
+_MAX_BYTES = 16 * 1024 * 1024
 
 
 class Compiler:
@@ -17,9 +17,9 @@ class Compiler:
         self._pid = os.posix_spawn(command[0], command, environment, file_actions=actions)
         os.close(end)
 
-    def complaints(self) -> list[str]:
-        """Wait for the compiler, and return the lines that it printed."""
+    def said(self) -> str:
+        """Wait for the compiler, and return what it printed."""
         with os.fdopen(self._output, "rb") as output:
             said = output.read(_MAX_BYTES)
         os.waitpid(self._pid, 0)
-        return said.decode(errors="replace").splitlines()
+        return said.decode(errors="replace")

@@ -26,6 +26,10 @@ def as_told(mistakes: Iterable[Mistake]) -> Iterator[dict[str, object]]:
         yield {"line": mistake.line, "column": mistake.column, "message": message}
 
 
+def looks_like(language: str) -> str:
+    return f'This looks like {language}: set language to "{language.lower()}".'
+
+
 def no_such_server(name: str, servers: Iterable[str]) -> str:
     return f"There is no server `{name}`.{suggestion(name, servers)}"
 

@@ -1,93 +1,118 @@
-"""Finds the calls in a TypeScript program, by its brackets alone; strings, templates and comments are passed over."""
+"""Finds what stands around a place in a TypeScript program, by its brackets alone."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import NamedTuple
 
-_SKIPPED = re.compile(
-    r"""//[^\n]*|/\*.*?\*/|'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"|(?P<template>`)|(?P<bracket>[][(){}])""", re.DOTALL
+_TOKEN = re.compile(
+    r"""//[^\n]*|/\*.*?\*/|'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"|(?P<slash>/)|(?P<tick>`)|(?P<bracket>[][(){}])""",
+    re.DOTALL,
+)
+_IN_TEMPLATE = re.compile(r"\\.|(?P<end>`)|(?P<inserted>\$\{)", re.DOTALL)
+_REGULAR_EXPRESSION = re.compile(r"/(?:[^/\\[\n]|\\.|\[(?:[^]\\\n]|\\.)*\])+/")
+# After these a slash begins a regular expression; after names, numbers and closing brackets it divides.
+_BEFORE_EXPRESSION = re.compile(
+    r"(?:[=(,:[!&|?{};+*%<>~^-]|\b(?:return|typeof|case|in|of|await|void|delete|do|else))\s*$|^\s*$"
 )
 _CALLEE = re.compile(r"(?:([\w$]+)\s*\.\s*)?([\w$]+)\s*$")
+_TRY = re.compile(r"\btry\s*$")
+_CATCH = re.compile(r"\s*catch\s*(?:\([^)]*\)\s*)?(?=\{)")
+# Statements that only tell of a failure, which does not provide for it.
+_REPORT = re.compile(r"\s*(?:console\.\w+\(|process\.exit\(|throw\b)")
 _PAIRS = {")": "(", "]": "[", "}": "{"}
 _LONGEST_NAME = 200
 
 
-class Call(NamedTuple):
-    """The arguments of one call: between which characters they stand."""
+class Span(NamedTuple):
+    """What stands between two brackets, which are at its ends."""
 
     begin: int
     end: int
-    tool: str
+    kind: str
 
 
-class Calls:
-    """The calls of tools, as far as brackets tell."""
-
-    def __init__(self, code: str, tool_named: Callable[[str | None, str], str | None]) -> None:
+class Spans:
+    def __init__(self, code: str) -> None:
         self._code = code
-        self._brackets: list[tuple[int, int, str]] = []
-        self.calls: list[Call] = []
-        self._read()
-        for begin, end, kind in self._brackets:
-            callee = _CALLEE.search(code[max(0, begin - _LONGEST_NAME) : begin]) if kind == "(" else None
-            if callee and (tool := tool_named(callee[1], callee[2])):
-                self.calls.append(Call(begin, end, tool))
 
-    def with_argument_at(self, place: int) -> Call | None:
-        """Return the call whose own argument stands at this place, not one that is passed on inside of it."""
-        around = [(begin, end) for begin, end, kind in self._brackets if kind == "(" and begin < place < end]
-        innermost = max(around, default=None)
-        return next((call for call in self.calls if (call.begin, call.end) == innermost), None)
+    def tool_with_argument_at(self, place: int, tool_named: Callable[[str | None, str], str | None]) -> str | None:
+        """Return the tool whose own argument stands at this place, not one that is passed on inside of it."""
+        innermost = max((span for span in self._around(place) if span.kind == "("), default=None)
+        if innermost is None:
+            return None
+        callee = _CALLEE.search(self._code, max(0, innermost.begin - _LONGEST_NAME), innermost.begin)
+        return tool_named(callee[1], callee[2]) if callee else None
 
     def literal_at(self, place: int) -> str:
         """Return the object that is written at this place; empty if there is none."""
-        return next((self._code[begin : end + 1] for begin, end, kind in self._brackets if begin == place), "")
+        return next((self._code[span.begin : span.end + 1] for span in self._all or () if span.begin == place), "")
 
     def is_tried(self, place: int) -> bool:
-        """Tell whether a failure there is provided for."""
-        around = (begin for begin, end, kind in self._brackets if kind == "{" and begin < place < end)
-        return any(re.search(r"\btry\s*$", self._code[max(0, begin - 20) : begin]) for begin in around)
+        """Tell whether a failure there is provided for: by a handler that does more than to tell of it."""
+        if self._all is None:
+            return True
+        return any(not self._only_tells(handler) for handler in self._handlers_of(place))
 
-    def _read(self) -> None:
-        open_: list[tuple[int, str]] = []
-        for place, bracket in self._tokens():
-            if bracket in _PAIRS:
-                if not open_ or open_[-1][1] != _PAIRS[bracket]:
-                    self._brackets.clear()  # not understood, so nothing is said of it
-                    return
-                begin, kind = open_.pop()
-                self._brackets.append((begin, place, kind))
-            else:
+    def is_caught_by_name(self, place: int, name: str) -> bool:
+        """Tell whether a handler around the place names the error."""
+        if self._all is None:
+            return True
+        return any(name in self._code[handler.begin : handler.end] for handler in self._handlers_of(place))
+
+    def _handlers_of(self, place: int) -> Iterator[Span]:
+        for span in self._around(place):
+            if span.kind == "{" and _TRY.search(self._code, max(0, span.begin - _LONGEST_NAME), span.begin):
+                catch = _CATCH.match(self._code, span.end + 1)
+                if catch is not None:
+                    yield from (each for each in self._all or () if each.begin == catch.end())
+
+    def _only_tells(self, handler: Span) -> bool:
+        statements = [each for each in re.split(r"[;\n]", self._code[handler.begin + 1 : handler.end]) if each.strip()]
+        return bool(statements) and all(_REPORT.match(each) for each in statements)
+
+    def _around(self, place: int) -> list[Span]:
+        return [span for span in self._all or () if span.begin < place < span.end]
+
+    @cached_property
+    def _all(self) -> list[Span] | None:
+        """None if the program is not understood; then nothing can be said of it."""
+        found, open_ = [], []
+        for place, bracket in self._brackets():
+            if bracket not in _PAIRS:
                 open_.append((place, bracket))
+                continue
+            if not open_ or open_[-1][1][-1] != _PAIRS[bracket]:
+                return None
+            begin, kind = open_.pop()
+            found.append(Span(begin, place, kind))
+        return None if open_ else found
 
-    def _tokens(self) -> Iterator[tuple[int, str]]:
-        place = 0
-        while found := _SKIPPED.search(self._code, place):
+    def _brackets(self) -> Iterator[tuple[int, str]]:
+        """Yield the brackets; those in strings, comments and regular expressions do not count."""
+        place, in_template = 0, False
+        open_: list[bool] = []  # for each bracket, whether it is of what is inserted into a template
+        while found := (_IN_TEMPLATE if in_template else _TOKEN).search(self._code, place):
             place = found.end()
-            if found["template"]:
-                place = self._end_of_template(place)
+            if in_template:
+                if found["inserted"]:
+                    yield found.start() + 1, "${"
+                    open_.append(True)
+                in_template = not (found["inserted"] or found["end"])
+            elif found["tick"]:
+                in_template = True
+            elif found["slash"]:
+                place = self._end_of_regular_expression(found.start())
             elif found["bracket"]:
                 yield found.start(), found["bracket"]
+                if found["bracket"] not in _PAIRS:
+                    open_.append(False)
+                elif open_:
+                    in_template = open_.pop()
 
-    def _end_of_template(self, place: int) -> int:
-        """Pass over a template with what is inserted into it: no argument that a compiler complains of begins there."""
-        depth = 0
-        while place < len(self._code):
-            character = self._code[place]
-            if character == "\\":
-                place += 1
-            elif character == "`" and depth == 0:
-                return place + 1
-            elif character == "`":
-                place = self._end_of_template(place + 1) - 1
-            elif self._code.startswith("${", place):
-                depth += 1
-                place += 1
-            elif character == "{" and depth:
-                depth += 1
-            elif character == "}" and depth:
-                depth -= 1
-            place += 1
-        return place
+    def _end_of_regular_expression(self, slash: int) -> int:
+        before = self._code[max(0, slash - _LONGEST_NAME) : slash]
+        found = _REGULAR_EXPRESSION.match(self._code, slash) if _BEFORE_EXPRESSION.search(before) else None
+        return found.end() if found else slash + 1

@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator
 from functools import cached_property
 
 _SIGNATURE = re.compile(r'^ +signature: ("(?:[^"\\]|\\.)*"),$', re.MULTILINE)
+_RULE = re.compile(r"^ +rule: (\{.*\}),$", re.MULTILINE)
 _TYPE = re.compile(r"^(?:export )?type (\w+) =", re.MULTILINE)
+_OUTPUT = re.compile(r"^export type \w+Output = (.*?);\n\n", re.MULTILINE | re.DOTALL)
+_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
+# What the generator writes above a type that the server does not promise.
+OBSERVED = "Observed in earlier results"
 
 
 class Servers:
@@ -37,21 +41,45 @@ class Servers:
 
 
 class TypeScriptTool:
-    """How a tool's wrapper in TypeScript spells its signature, and the names of its types."""
+    """How a tool's wrapper in TypeScript spells its signature and its types."""
 
     def __init__(self, name: str, source: str) -> None:
         self.name = name
         self._source = source
 
     @cached_property
-    def signature(self) -> str | None:
+    def signature(self) -> str:
         found = _SIGNATURE.search(self._source)
-        return str(json.loads(found[1])) if found else None
+        return str(json.loads(found[1])) if found else ""
 
     @cached_property
     def types(self) -> frozenset[str]:
-        return frozenset(_type_names(self._source))
+        return frozenset(_TYPE.findall(self._source))
+
+    @cached_property
+    def is_closed_inside(self) -> bool:
+        """Tell whether no object within its arguments takes more than what is named."""
+        rule = _RULE.search(self._source)
+        named, closed = (
+            rule[1].count(word) if rule else 0 for word in (" properties: {", " additionalProperties: false")
+        )
+        is_open_itself = rule is not None and not rule[1].endswith(" additionalProperties: false }")
+        return closed + is_open_itself == named
+
+    def promises(self, spelled: str) -> bool:
+        """Tell whether the type is that of its result or of a part of it, and what the server says of itself."""
+        if OBSERVED in self._source:
+            return False
+        if spelled in self.types:
+            return "Output" in spelled
+        return spelled[:1] == "{" and _plain(spelled) in self._output
+
+    @cached_property
+    def _output(self) -> str:
+        found = _OUTPUT.search(self._source)
+        return _plain(_COMMENT.sub("", found[1])) if found else ""
 
 
-def _type_names(source: str) -> Iterator[str]:
-    yield from _TYPE.findall(source)
+def _plain(spelled: str) -> str:
+    """Leave out what compilers and people do differently."""
+    return re.sub(r"\s+", "", spelled)
