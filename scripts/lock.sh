@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Pins every direct and transitive dependency anew: of pyproject.toml, of the runner image and of the MCP servers.
+# Pins every direct and transitive dependency anew: of pyproject.toml, of the runner image, of the MCP servers and of the
+# clients in the tests.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 . "$ROOT/scripts/building.sh"
@@ -8,6 +9,7 @@ readonly PINS=orchestrator/constraints.txt
 readonly FRESH=$BUILD/lock-venv
 readonly PACKAGES=deploy/stack/packages
 readonly RUNNER_PACKAGES=runner-image/packages
+readonly CLIENTS=tests/clients/environments
 
 # resolve REQUIREMENTS PINS COMMENT
 resolve() {
@@ -32,12 +34,13 @@ resolve_npm() {
         npm install --package-lock-only --omit-lockfile-registry-resolved --ignore-scripts --no-audit --no-fund)
 }
 
-resolve_servers() {
+# resolve_each DIRECTORY: whatever is in its directories.
+resolve_each() {
     local file
-    for file in "$PACKAGES"/*/requirements.in; do
+    for file in "$1"/*/requirements.in; do
         resolve "$file" "${file%.in}.txt" "Written by 'make lock' from requirements.in."
     done
-    for file in "$PACKAGES"/*/package.json; do
+    for file in "$1"/*/package.json; do
         resolve_npm "$(dirname "$file")"
     done
 }
@@ -71,4 +74,6 @@ step "resolving the dependencies" lock.log "Make 'pip download aiohttp' work on 
 step "resolving those of the runner image" lock-runner.log "Make 'pip download pandas' and 'npm view zod' work on this machine, then run make again." \
     resolve_runner
 step "resolving those of the MCP servers" lock-servers.log "Make 'npm view mcp-minio' work on this machine, then run make again." \
-    resolve_servers
+    resolve_each "$PACKAGES"
+step "resolving those of the clients in the tests" lock-clients.log "Make 'npm view ai' work on this machine, then run make again." \
+    resolve_each "$CLIENTS"
