@@ -92,3 +92,12 @@ async def test_fastmcp_hears_at_once_that_a_program_started_and_later_its_newest
         assert second["progress"] > first["progress"]
         send(signal.SIGINT, process)
         await until_cancelled(api, execution_id)
+
+
+async def test_openai_agents_gives_up_after_five_seconds_and_the_program_ends_with_it(api: Api, place):
+    client = installed(BY_NAME["openai-agents"])
+    async with scripted_model(*SCRIPT) as model, started(client, place(model.url)) as process:
+        execution_id = await running_program(api)
+        await until_cancelled(api, execution_id)
+        await asyncio.wait_for(process.wait(), 60)
+        assert model.asked_after(1).sent.texts

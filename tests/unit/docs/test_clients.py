@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from tests.unit.faces.mcp.test_tools import all_tools
 
 DOCUMENT = page("docs/clients.md")
 TITLES = {Client.CLAUDE: "Claude Code", Client.CURSOR: "Cursor", Client.CODEX: "Codex", Client.VSCODE: "VS Code"}
+ENVIRONMENTS = pages.PROJECT / "tests" / "clients" / "environments"
 WRAPPER = Path("/path/to/scripts/mcp-wrapper.sh")
 
 
@@ -38,6 +40,17 @@ def test_the_ten_tools_are_in_the_table():
     assert len(all_tools()) == 10
     assert len([tool for tool in all_tools() if tool.is_of_use()]) == 7
     assert "has seven tools" in page("README.md")
+
+
+def test_the_versions_are_those_that_are_tried():
+    pinned = {}
+    for file in ENVIRONMENTS.glob("*/package.json"):
+        pinned |= json.loads(file.read_text())["dependencies"]
+    for file in ENVIRONMENTS.glob("*/requirements.txt"):
+        pinned |= dict(re.findall(r"^(\S+)==(\S+)$", file.read_text(), flags=re.MULTILINE))
+    table = {cells[0]: cells[1] for cells in pages.rows(section("Tried with"))}
+    assert len(table) == 10
+    assert {package: pinned[package] for package in table} == table
 
 
 def test_the_limits_of_pictures_are_those_of_the_gateway():
