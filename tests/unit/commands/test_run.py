@@ -25,7 +25,14 @@ class Daemon:
     """Streams the result that it is told."""
 
     def __init__(self) -> None:
-        self.result: dict[str, Any] = {"outcome": "completed", "exitCode": 0, "output": "4\n", "images": []}
+        self.result: dict[str, Any] = {
+            "outcome": "completed",
+            "exitCode": 0,
+            "output": "4\n",
+            "truncated": False,
+            "mistakes": [],
+            "images": [],
+        }
 
     def run(self, *arguments: str) -> Result:
         return CliRunner().invoke(app, ["run", "-", *arguments], input="print(4)")
