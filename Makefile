@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help up down restart logs status doctor test test-unit check fmt bench image clean rotate-keys venv engine lock stack chaos mutation figures
+.PHONY: help up down restart logs status doctor test test-unit test-clients check fmt bench image clean rotate-keys venv engine lock stack chaos mutation figures
 
 help: ## Show this help
 	@echo "MCP Code Executor: make TARGET"; echo
@@ -35,6 +35,9 @@ test: engine venv image stack ## Run all tests: unit first, then those on the re
 
 test-unit: venv ## Run the quick unit tests only; they need neither engine nor other processes
 	@scripts/test.sh unit
+
+test-clients: engine venv image ## Run real MCP clients against a scripted model and see what it is sent (PYTEST="-k codex")
+	@scripts/test.sh clients
 
 check: venv ## Run ruff, mypy, import-linter, shellcheck, bandit, hadolint and pip-audit
 	@scripts/check.sh
@@ -72,5 +75,5 @@ venv: ## Make .venv with the project and its tools
 engine: ## Make sure that a container engine answers; installs and starts one on a bare Debian
 	@scripts/engine.sh
 
-lock: venv ## Pin all dependencies again: those of the project and of the MCP servers
+lock: venv ## Pin all dependencies again: those of the project, of programs and of the MCP servers
 	@scripts/lock.sh

@@ -105,6 +105,8 @@ class DockerRun(Command):
 
     def command(self, program: Program, file: Path) -> list[str]:
         entrypoint, *arguments = STDIN_COMMANDS[program.language]
+        if program.packages:  # Python finds none without its site
+            arguments = [argument for argument in arguments if argument != "-S"]
         flags = docker_run_flags(self._engine)
         return ["docker", "run", "--rm", "-i", *flags, "--entrypoint", entrypoint, RUNNER_IMAGE, *arguments]
 

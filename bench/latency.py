@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.contestants import OURS_COLD, OURS_WARM, Contestant, Ours
+from bench.contestants import DOCKER_RUN, OURS_COLD, OURS_WARM, Contestant, Ours
 from bench.direct_mcp import direct_mcp
 from bench.engine import Engine
 from bench.field import Field
@@ -13,6 +13,8 @@ from bench.programs import (
     FLOOD_10_MB,
     HELLO_PYTHON,
     HELLO_TYPESCRIPT,
+    IMPORT_PANDAS,
+    IMPORT_ZOD,
     ONE_TOOL_CALL,
     OUTPUT_100_KB,
     TWO_TOOL_CALLS,
@@ -35,6 +37,10 @@ def measure_latency(engine: Engine, plan: Plan) -> Latency:
         # Output is carried the same way whether the container is new or not, so the slowest start is left out.
         others = field.without(WITHOUT_POOL, OURS_COLD)
         workloads += [measure(program, others, plan, field.unavailable) for program in (OUTPUT_100_KB, FLOOD_10_MB)]
+        with_packages = [one for one in field.contestants if one.name in (OURS_WARM, DOCKER_RUN)]
+        workloads += [
+            measure(program, with_packages, plan, field.unavailable) for program in (IMPORT_PANDAS, IMPORT_ZOD)
+        ]
     return Latency(workloads=workloads, unavailable=field.unavailable)
 
 

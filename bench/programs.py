@@ -23,6 +23,7 @@ class Program:
     least_characters: int
     javascript: str = ""  # the same for a contestant that knows no TypeScript
     tool_calls: int = 0
+    packages: bool = False  # it imports what only the runner image brings
 
     def accepts(self, output: str) -> bool:
         return output.startswith(self.begins) and len(output) >= self.least_characters
@@ -57,6 +58,25 @@ FLOOD_10_MB = Program(
     "for line in range(10 * 1024):\n    print('x' * 1023)\n",
     "x" * 1023 + "\n",
     OUTPUT_LIMIT,  # ours stops the program there; the others carry all of it
+)
+
+IMPORT_PANDAS = Program(
+    "import-pandas",
+    "`import pandas`, Python",
+    Language.PYTHON,
+    "import pandas\nprint('rows', len(pandas.DataFrame({'a': [1, 2]})))\n",
+    "rows 2\n",
+    7,
+    packages=True,
+)
+IMPORT_ZOD = Program(
+    "import-zod",
+    "`import` of zod, TypeScript",
+    Language.TYPESCRIPT,
+    "import { z } from 'zod';\nconsole.log('parsed', z.object({ a: z.number() }).parse({ a: 2 }).a);\n",
+    "parsed 2\n",
+    9,
+    packages=True,
 )
 
 

@@ -152,6 +152,7 @@ async def running_daemon(settings: Settings) -> AsyncIterator[Daemon]:
             reply_tokens=settings.mcp_reply_tokens,
             progress_seconds=settings.mcp_progress_seconds,
             structured=settings.mcp_structured,
+            with_packages=settings.runner_packages,
         )
         loops.run("mcp", mcp.run)
         port = await undo.enter_async_context(_listening(services, mcp, connections, settings))

@@ -74,6 +74,9 @@ class Settings(BaseSettings):
         description="Socket of the launcher, which alone holds the engine's; without one the daemon starts its own.",
     )
     runner_image: str = Field("mcp-code-executor/runner:latest", description="Image of the sandboxes.")
+    runner_packages: bool = Field(
+        True, description="Whether `make image` puts [packages](programs.md#packages) into the image of the sandboxes."
+    )
     runtime: str = Field("runc", description="OCI runtime of the sandboxes, by the engine's name for it.")
     seccomp_file: Path = Field(
         PROJECT / "runner-image" / "seccomp.json", description="Seccomp profile of the sandboxes."

@@ -1,7 +1,12 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034  # some names are for those who source this
 # Sourced by what gets images: pulling one; staging a context, hashing it, building only when it has changed.
 
 readonly CONTEXTS=$BUILD/context
+# What fetch.sh makes: the daemon's dependencies; what programs can import; what checks them.
+readonly SITE_PACKAGES=$BUILD/site-packages
+readonly PYTHON_PACKAGES=$BUILD/python-packages
+readonly TYPESCRIPT_PACKAGES=$BUILD/typescript-packages
+readonly CHECKERS=$BUILD/checkers
 readonly PULL_SECONDS=180
 
 in_engine() { docker image inspect "$@" >/dev/null 2>&1; }
@@ -26,6 +31,32 @@ platform_arguments() {
         printf -- '--platform\nmanylinux_%s_%s\n' "$tag" "$1"
     done
     printf -- '--platform\nmanylinux2014_%s\n' "$1"
+}
+
+# install_wheels PLATFORM TARGET ARGUMENTS…: for the Python of the images, which need not be this machine's.
+install_wheels() {
+    local platforms
+    mapfile -t platforms < <(platform_arguments "$1")
+    "$VENV/bin/python" -m pip install --disable-pip-version-check --target "$2" --no-compile \
+        --python-version 3.11 --implementation cp --only-binary=:all: "${platforms[@]}" "${@:3}"
+}
+
+# npm names the engine's processor in its own way.
+npm_platform() { if [ "$(engine_platform)" = aarch64 ]; then echo arm64; else echo x64; fi; }
+
+# install_modules SOURCE TARGET: what the lock in SOURCE names, for the engine's platform.
+install_modules() {
+    mkdir -p "$2"
+    cp "$1"/package*.json "$2/"
+    # Scripts of packages would run here, as whoever runs make.
+    npm ci --prefix "$2" --os=linux --cpu="$(npm_platform)" --ignore-scripts --omit=dev --no-audit --no-fund --loglevel=error
+    rm -rf "$2"/node_modules/.bin
+}
+
+# copy_packages SOURCE TARGET: hard links, because nothing writes to them. Modes as everybody may read them.
+copy_packages() {
+    chmod -R u=rwX,go=rX "$1"
+    cp -Rl "$1" "$2"
 }
 
 # stage SOURCE TARGET: a copy with plain modes and without the caches that tools leave.
@@ -57,13 +88,34 @@ build() {
     docker image prune --force --filter "label=mcp-code-executor.image=$name"
 }
 
+hint_for_image() {
+    echo "The whole output is in .build/log/image-$1.log; when a download failed in it, BASE=bootstrap (root, Debian) needs none."
+}
+
 ensure_image() {
     local name=$1 image=$2 base=$3 inputs
     inputs=$(inputs_of "$name" "$base")
     if [ "$(image_label "$image")" = "$inputs" ]; then return; fi
-    step "building $image" "image-$name.log" \
-        "The whole output is in .build/log/image-$name.log; when a download failed in it, BASE=bootstrap (root, Debian) needs none." \
-        build "$name" "$image" "$base" "$inputs"
+    step "building $image" "image-$name.log" "$(hint_for_image "$name")" build "$name" "$image" "$base" "$inputs"
+}
+
+# What an image is made of is told by its sources: the packages are pinned, so they need not be hashed each time.
+sources_fingerprint() {
+    {
+        fingerprint "${@:2}" scripts/image
+        cat "$BUILD/node/package"
+        engine_platform
+        docker image inspect --format '{{.Id}}' "$1"
+    } | sha256sum | cut -d' ' -f1
+}
+
+# ensure_image_of_sources NAME IMAGE BASE STAGING SOURCES…
+ensure_image_of_sources() {
+    local name=$1 image=$2 base=$3 staging=$4 inputs
+    inputs=$(sources_fingerprint "$base" "${@:5}")
+    if [ "$(image_label "$image")" = "$inputs" ]; then return; fi
+    "$staging" "$name"
+    step "building $image" "image-$name.log" "$(hint_for_image "$name")" build "$name" "$image" "$base" "$inputs"
 }
 
 # The CLI without buildx has only the older builder, which leaves the container of a failed step behind unless told.

@@ -42,7 +42,7 @@ check mypy --strict runner-image/client-library/python
 check mypy --strict scripts
 check mypy --strict deploy
 check mypy --strict bench
-check mypy --strict tests/chaos tests/figures tests/load tests/mutation
+check mypy --strict tests/chaos tests/clients/scripted_model tests/figures tests/load tests/mutation
 check lint-imports
 mapfile -t scripts < <(shell_scripts)
 check shellcheck --external-sources --source-path=SCRIPTDIR "${scripts[@]}"

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Builds the runner and the orchestrator image; skips what has not changed. Everything is fetched here, on the host,
 # where proxy and certificates are configured, and copied in. REFRESH=1 starts from a new base.
+# CODE_EXECUTOR_RUNNER_PACKAGES=false leaves the packages for programs out of the runner image.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 . "$ROOT/scripts/building.sh"
 
-readonly FIRST_BUILD_MEGABYTES=3000
-readonly SITE_PACKAGES=$BUILD/site-packages
+readonly FIRST_BUILD_MEGABYTES=4000
+readonly RUNNER_SOURCES=(runner-image/Dockerfile runner-image/runner)
 
 free_megabytes() { df -Pm "$1" | awk 'NR == 2 { print $4 }'; }
 
@@ -21,26 +22,15 @@ require_space_for_a_first_build() {
     done
 }
 
-runtime_requirements() { "$VENV/bin/python" scripts/requirements.py; }
-
-fetch_site_packages() {
-    local platforms
-    mapfile -t platforms < <(platform_arguments "$(engine_platform)")
-    rm -rf "$SITE_PACKAGES"
-    "$VENV/bin/python" -m pip install --disable-pip-version-check --target "$SITE_PACKAGES" --no-compile \
-        --python-version 3.11 --implementation cp --only-binary=:all: "${platforms[@]}" \
-        -c orchestrator/constraints.txt -r <(runtime_requirements)
-    rm -rf "${SITE_PACKAGES:?}/bin"
-}
-
-ensure_site_packages() {
-    local inputs
-    inputs=$({ runtime_requirements && cat orchestrator/constraints.txt && engine_platform; } | sha256sum)
-    if [ "$(cat "$BUILD/site-packages.inputs" 2>/dev/null)" = "$inputs" ]; then return; fi
-    step "fetching the daemon's dependencies" dependencies.log \
-        "Make 'pip download aiohttp' work on this machine (index, proxy, certificates), then run make again." \
-        fetch_site_packages
-    echo "$inputs" >"$BUILD/site-packages.inputs"
+# The words that the daemon takes for a setting that is on or off.
+with_packages() {
+    local wanted
+    wanted=$(configured CODE_EXECUTOR_RUNNER_PACKAGES true)
+    case ${wanted,,} in
+    true | t | 1 | yes | y | on) true ;;
+    false | f | 0 | no | n | off) false ;;
+    *) fail "CODE_EXECUTOR_RUNNER_PACKAGES=$wanted is unknown; use true or false." ;;
+    esac
 }
 
 stage_runner() {
@@ -49,8 +39,26 @@ stage_runner() {
     stage runner-image/Dockerfile "$context/Dockerfile"
     stage scripts/image "$context/image"
     stage runner-image/runner "$context/runner"
-    mkdir -p "$context/node/bin"
+    mkdir -p "$context/node/bin" "$context/python"
     ln "$BUILD/node/bin/node" "$context/node/bin/node"
+    copy_packages "$CHECKERS/bin" "$context/check"
+    copy_packages "$CHECKERS/node_modules" "$context/node_modules"
+}
+
+stage_runner_with_packages() {
+    stage_runner
+    copy_packages "$PYTHON_PACKAGES/." "$CONTEXTS/runner/python/"
+    cp -Rlf "$TYPESCRIPT_PACKAGES/node_modules/." "$CONTEXTS/runner/node_modules/"
+    chmod -R u=rwX,go=rX "$CONTEXTS/runner/node_modules"
+    sh scripts/image/trim_packages.sh "$CONTEXTS/runner/python" "$CONTEXTS/runner/node_modules"
+}
+
+ensure_runner() {
+    if with_packages; then
+        ensure_image_of_sources runner "$RUNNER_IMAGE" "$1" stage_runner_with_packages "${RUNNER_SOURCES[@]}" runner-image/packages
+    else
+        ensure_image_of_sources runner "$RUNNER_IMAGE" "$1" stage_runner "${RUNNER_SOURCES[@]}" runner-image/packages/checkers
+    fi
 }
 
 stage_orchestrator() {
@@ -71,16 +79,16 @@ prune_old_stages() {
 }
 
 main() {
-    local base
+    local base parts=(base node daemon checkers)
     lock_the_tree
     choose_builder
+    ! with_packages || parts+=(python typescript)
     require_space_for_a_first_build
-    "$ROOT/scripts/base.sh"
+    # apt does one thing at a time, so what several parts need is there before they start.
+    have npm || "$ROOT/scripts/apt.sh" npm binutils
+    at_once "fetching what the images are made of" scripts/fetch.sh "${parts[@]}"
     base=$(cat "$BUILD/base-image")
-    "$ROOT/scripts/node.sh"
-    ensure_site_packages
-    stage_runner
-    ensure_image runner "$RUNNER_IMAGE" "$base"
+    ensure_runner "$base"
     stage_orchestrator
     ensure_image orchestrator "$ORCHESTRATOR_IMAGE" "$base"
     prune_old_stages

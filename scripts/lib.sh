@@ -83,6 +83,33 @@ step() {
     printf '  %-52s %3d s\n' "$title" $((SECONDS - began))
 }
 
+# at_once TITLE COMMAND NAME…: runs COMMAND NAME for every name at the same time. The lines of their steps come as they
+# end; of those that fail, one says why. In the foreground, because Ctrl-C does not reach what runs in the background.
+at_once() {
+    local title=$1 command=$2 said=$BUILD/at-once ticker='' clear='' status=0 name
+    shift 2
+    rm -rf "$said"
+    mkdir "$said"
+    if [ -t 1 ]; then
+        _tick "$title" "$BASHPID" 9>&- &
+        ticker=$!
+        clear=$'\r\033[K'
+    fi
+    # shellcheck disable=SC2016  # the inner shell sets them
+    printf '%s\0' "$@" |
+        xargs -0 -n 1 -P "$#" bash -c '"$0" "$2" 2>"$1/$2" && rm "$1/$2"' "$command" "$said" |
+        sed -u "s/^/$clear/" || status=$?
+    [ -z "$ticker" ] || _stop_ticker "$ticker"
+    if [ "$status" -eq 0 ]; then
+        rm -r "$said"
+        return
+    fi
+    for name in "$@"; do
+        [ ! -s "$said/$name" ] || { cat "$said/$name" >&2 && exit 1; }
+    done
+    fail "$title failed; run make again."
+}
+
 # _tick TITLE PARENT: ends by itself too, because whoever ends the parent does not know of it.
 _tick() {
     local began=$SECONDS

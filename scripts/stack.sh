@@ -50,29 +50,15 @@ choose_images() {
     ! pulled MCP_POSTGRES_IMAGE postgres:15-bookworm || POSTGRES_KIND=pulled
 }
 
-fetch_npm() {
-    local target=$FETCHED/$1
-    have npm || "$ROOT/scripts/apt.sh" npm
-    mkdir -p "$target"
-    cp "$SOURCES/packages/$1"/package*.json "$target/"
-    # Scripts of packages would run here, as whoever runs make.
-    npm ci --prefix "$target" --ignore-scripts --omit=dev --no-audit --no-fund --loglevel=error
-    rm -rf "$target"/node_modules/.bin
-}
-
-fetch_pypi() {
-    local platforms
-    mapfile -t platforms < <(platform_arguments "$(engine_platform)")
-    "$VENV/bin/python" -m pip install --disable-pip-version-check --target "$FETCHED/$1/site-packages" --no-compile \
-        --python-version 3.11 --implementation cp --only-binary=:all: "${platforms[@]}" \
-        --no-deps -r "$SOURCES/packages/$1/requirements.txt"
-}
-
 fetch() {
     rm -rf "${FETCHED:?}/$1"
     mkdir -p "$FETCHED/$1/node_modules" "$FETCHED/$1/site-packages"
-    [ ! -f "$SOURCES/packages/$1/package-lock.json" ] || fetch_npm "$1"
-    [ ! -f "$SOURCES/packages/$1/requirements.txt" ] || fetch_pypi "$1"
+    if [ -f "$SOURCES/packages/$1/package-lock.json" ]; then
+        have npm || "$ROOT/scripts/apt.sh" npm
+        install_modules "$SOURCES/packages/$1" "$FETCHED/$1"
+    fi
+    [ ! -f "$SOURCES/packages/$1/requirements.txt" ] ||
+        install_wheels "$(engine_platform)" "$FETCHED/$1/site-packages" --no-deps -r "$SOURCES/packages/$1/requirements.txt"
     packages_stamp "$1" >"$FETCHED/$1/stamp"
 }
 
@@ -82,12 +68,6 @@ ensure_packages() {
     if [ "$(cat "$FETCHED/$1/stamp" 2>/dev/null)" = "$(packages_stamp "$1")" ]; then return; fi
     step "fetching the packages of $1" "packages-$1.log" \
         "Make 'npm view mcp-minio' and 'pip download mcp-proxy' work on this machine, then run make again." fetch "$1"
-}
-
-# Hard links: nothing writes to them. Modes as everybody may read them.
-copy_packages() {
-    chmod -R u=rwX,go=rX "$1"
-    cp -Rl "$1" "$2"
 }
 
 stage_sources() {
@@ -116,6 +96,15 @@ stage_browser() {
     copy_packages "$FETCHED/$1/node_modules" "$CONTEXTS/$1/node_modules"
 }
 
+stage_toolbox() {
+    local context=$CONTEXTS/$1
+    ensure_packages "$1"
+    rm -rf "$context"
+    stage "$SOURCES/toolbox/Dockerfile" "$context/Dockerfile"
+    stage scripts/image "$context/image"
+    install -m 0755 "$FETCHED/$1/node_modules/@toolbox-sdk/server-linux-x64/bin/toolbox" "$context/toolbox"
+}
+
 stage_s3() {
     local context=$CONTEXTS/$1
     ensure_packages "$1"
@@ -127,33 +116,14 @@ stage_s3() {
 
 stage_postgres() { stage_sources "$1" postgres; }
 
-# What an image is made of is told by its sources: the packages are pinned, so they need not be hashed each time.
-sources_fingerprint() {
-    {
-        fingerprint "${@:2}" scripts/image
-        cat "$BUILD/node/package"
-        engine_platform
-        docker image inspect --format '{{.Id}}' "$1"
-    } | sha256sum | cut -d' ' -f1
-}
-
-# ensure_stack_image NAME IMAGE BASE STAGING SOURCES…
-ensure_stack_image() {
-    local name=$1 image=$2 base=$3 staging=$4 inputs
-    inputs=$(sources_fingerprint "$base" "${@:5}")
-    if [ "$(image_label "$image")" = "$inputs" ]; then return; fi
-    "$staging" "$name"
-    step "building $image" "image-$name.log" "All of its output is in .build/log/image-$name.log." build "$name" "$image" "$base" "$inputs"
-}
-
 ensure_postgres() {
     [ "$POSTGRES_KIND" = ours ] || return 0
     "$ROOT/scripts/base.sh" postgres postgresql-15
-    ensure_stack_image postgres "$OWN_POSTGRES_IMAGE" "$(cat "$BUILD/base-image-postgres")" stage_postgres "$SOURCES/postgres"
+    ensure_image_of_sources postgres "$OWN_POSTGRES_IMAGE" "$(cat "$BUILD/base-image-postgres")" stage_postgres "$SOURCES/postgres"
 }
 
 ensure_servers() {
-    ensure_stack_image "$1" "mcp-code-executor/$1" "$(cat "$BUILD/base-image")" stage_servers \
+    ensure_image_of_sources "$1" "mcp-code-executor/$1" "$(cat "$BUILD/base-image")" stage_servers \
         "$SOURCES/proxy" "$SOURCES/packages/proxy" "$SOURCES/packages/$1"
 }
 
@@ -161,18 +131,25 @@ ensure_browser() {
     local packages
     mapfile -t packages < <(stack packages playwright)
     "$ROOT/scripts/base.sh" playwright "${packages[@]}"
-    ensure_stack_image mcp-playwright mcp-code-executor/mcp-playwright "$(cat "$BUILD/base-image-playwright")" stage_browser \
+    ensure_image_of_sources mcp-playwright mcp-code-executor/mcp-playwright "$(cat "$BUILD/base-image-playwright")" stage_browser \
         "$SOURCES/browser" "$SOURCES/packages/mcp-playwright"
 }
 
 ensure_s3() {
-    ensure_stack_image mcp-s3 mcp-code-executor/mcp-s3 "$(cat "$BUILD/base-image")" stage_s3 "$SOURCES/s3" "$SOURCES/packages/mcp-s3"
+    ensure_image_of_sources mcp-s3 mcp-code-executor/mcp-s3 "$(cat "$BUILD/base-image")" stage_s3 "$SOURCES/s3" "$SOURCES/packages/mcp-s3"
+}
+
+ensure_toolbox() {
+    [ "$(engine_platform)" = x86_64 ] || fail "npm has no @toolbox-sdk/server for $(engine_platform)."
+    ensure_image_of_sources mcp-postgres-server mcp-code-executor/mcp-postgres-server "$(cat "$BUILD/base-image")" stage_toolbox \
+        "$SOURCES/toolbox" "$SOURCES/packages/mcp-postgres-server"
 }
 
 ensure_service() {
     case $1 in
     mcp-proxy) ;; # pulled by choose_images
     mcp-postgres) ensure_postgres ;;
+    mcp-postgres-server) ensure_toolbox ;;
     mcp-playwright) ensure_browser ;;
     mcp-s3) ensure_s3 ;;
     mcp-arango) ensure_pulled "$(configured MCP_ARANGO_IMAGE arangodb:3.12)" || fail "$(tail -n 1 "$LOGS/pull-server.log")" ;;
@@ -202,7 +179,7 @@ prepare() {
 write_settings() {
     local settings
     mkdir -p "$STACK_BUILD/mcp-postgres"
-    install -m 0755 "$SOURCES/postgres/start.sh" "$STACK_BUILD/mcp-postgres/start.sh"
+    install -m 0755 "$SOURCES/postgres/start.sh" "$SOURCES/postgres/sample.sql" "$STACK_BUILD/mcp-postgres/"
     stack write --proxy "$PROXY_KIND" "$@" >>"$STACK_BUILD/changed"
     stack services --proxy "$PROXY_KIND" "$@" >"$STACK_BUILD/services"
     printf '%s\n' "${COMPOSE_SETTINGS[@]}" | sed '/^$/d' >"$STACK_BUILD/compose.env"

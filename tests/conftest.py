@@ -13,6 +13,7 @@ from tests.support.installation import Installation
 
 STARTS_PROCESSES = (
     "tests/unit/client_library/",
+    "tests/unit/commands/test_connection_trial",
     "tests/unit/runner/",
     "tests/unit/setup/",
     "tests/unit/upstreams/test_stdio",

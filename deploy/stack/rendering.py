@@ -46,6 +46,8 @@ def daemon_document(kind: ProxyKind, servers: Iterable[Server]) -> dict[str, Any
             behind.append(server.name)
         else:
             beside[server.name] = {"type": "http", "url": server.url or _address_of(server)}
+            if server.contents:
+                beside[server.name]["contents"] = server.contents
     document: dict[str, Any] = {"mcpServers": beside}
     if behind:
         document["proxy"] = {"url": f"http://{PROXY}:{PORT}", "servers": behind, "path": PATHS[kind]}

@@ -35,6 +35,7 @@ class Server:
     program: str
     module: str
     url: str
+    contents: str
     args: tuple[str, ...]
     env: Mapping[str, str]
     needs: tuple[str, ...]
@@ -55,6 +56,7 @@ class Server:
             program=table.get("program", ""),
             module=table.get("module", ""),
             url=table.get("url", ""),
+            contents=table.get("contents", ""),
             args=tuple(table.get("args", ())),
             env=table.get("env", {}),
             needs=tuple(table.get("needs", ())),

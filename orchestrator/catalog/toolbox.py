@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from difflib import get_close_matches
 
 from orchestrator.catalog.catalog import Catalog
 from orchestrator.catalog.disclosure import Detail, R, definition, grouped, ranked
@@ -51,11 +52,21 @@ class Toolbox:
         return await asyncio.to_thread(search)
 
     async def info(self, role: Role, server: str, name: str) -> ToolEntry:
-        tool = self.callable_tool(role, server, name)
+        try:
+            tool = self.callable_tool(role, server, name)
+        except ToolNotFound as error:
+            meant = await asyncio.to_thread(self._meant, role, f"{server}/{name}")
+            raise ToolNotFound(f"{error.message}{meant}") from None
         return await asyncio.to_thread(self._info, role, tool)
 
+    def _meant(self, role: Role, path: str) -> str:
+        """Ask for the tool that is most like one that is not there, among those that the role may know."""
+        paths = {tool.path.lower(): tool.path for tool in self._catalog.visible(role)}
+        found = get_close_matches(path.lower(), paths, n=1)
+        return f" Did you mean {paths[found[0]]}?" if found else ""
+
     def _info(self, role: Role, tool: Tool) -> ToolEntry:
-        shape = self._observations.of(tool)
+        shape = self._observations.of(role, tool)
         contract = Contract.of(tool, shape)
         usages = {}
         for language, backend in BACKENDS.items():

@@ -157,7 +157,7 @@ class Bridge:
         async with aclosing(messages_in(response, LARGEST_MESSAGE_BYTES)) as replies:
             async for reply in replies:
                 if "jsonrpc" not in reply:
-                    raise Refused(_problem_text(response.status, reply))
+                    raise Refused(problem_text(response.status, reply))
                 if begins_session and isinstance(result := reply.get("result"), dict):
                     version = result.get("protocolVersion")
                     self._endpoint.version = version if isinstance(version, str) else None
@@ -174,7 +174,7 @@ class Bridge:
         self._write(encode(error).decode())
 
 
-def _problem_text(status: int, problem: Message) -> str:
+def problem_text(status: int, problem: Message) -> str:
     if "detail" not in problem:
         return f"The daemon answered with HTTP status {status}."
     return f"{problem['detail']} {problem.get('hint', '')} ({problem.get('code', status)})"

@@ -34,7 +34,7 @@ class ApiClient:
         self._headers = {"Authorization": f"Bearer {key}"}
 
     async def execute(
-        self, code: str, language: str, timeout_seconds: float | None, check: str
+        self, code: str, language: str, timeout_seconds: float | None, check: str = "strict"
     ) -> AsyncIterator[Event]:
         """Run a program and yield what happens, the last being its result."""
         order = {"code": code, "language": language, "check": check}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from base64 import b64decode
 from pathlib import Path
 from typing import Annotated
 
@@ -44,6 +45,7 @@ def run(
     check: Annotated[Check, typer.Option(help="Reject what surely fails, explain what failed, or do not look.")] = (
         Check.STRICT
     ),
+    images: Annotated[Path | None, typer.Option(help="Directory for the pictures that the program shows.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Run a program; its output is streamed and its exit code is this command's."""
@@ -61,6 +63,11 @@ def run(
     except KeyboardInterrupt:
         raise typer.Exit(EXIT_OF_OUTCOME[Outcome.CANCELLED]) from None
     outcome = Outcome(result["outcome"])
+    if pictures := result.get("images"):
+        try:
+            err.print(plain(f"code-executor: {_kept(pictures, images)}"))
+        except OSError as error:
+            fail(f"The pictures cannot be saved: {error}.", EXIT_BAD_USE)
     if as_json:
         print_json(result)
     else:
@@ -93,6 +100,18 @@ async def _follow(
 def _left_out(result: Json) -> str:
     kept = result["limits"]["maxOutputBytes"]
     return f"{result['metrics']['droppedBytes']} bytes of output were dropped: {kept} bytes a stream are kept"
+
+
+def _kept(pictures: list[Json], directory: Path | None) -> str:
+    """Save the pictures if they are wanted, and say how many there are."""
+    count = "1 picture" if len(pictures) == 1 else f"{len(pictures)} pictures"
+    if directory is None:
+        return f"{count}; --images DIRECTORY saves them"
+    directory.mkdir(parents=True, exist_ok=True)
+    for number, picture in enumerate(pictures, 1):
+        suffix = picture["mimeType"].removeprefix("image/")
+        (directory / f"{number}.{suffix}").write_bytes(b64decode(picture["data"]))
+    return f"{count} in {directory}"
 
 
 def _explanation(outcome: Outcome, result: Json) -> str:

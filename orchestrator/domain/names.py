@@ -40,7 +40,9 @@ _WRAPPER_WORDS = _words(
 _RESERVED = frozenset(keyword.kwlist) | _JAVASCRIPT_WORDS | _JAVASCRIPT_TRAPS | _WRAPPER_WORDS
 
 # The modules that stand beside the generated ones.
-_SERVER_FILES = _words("discovery errors content output _arguments _client _discovery _http _lazy _pending")
+_SERVER_FILES = _words(
+    "discovery errors content output _arguments _client _discovery _http _lazy _names _paths _pending"
+)
 _TOOL_FILES = _words("index")
 
 # Characters that are allowed in identifiers but cannot be seen: variation selectors, fillers, joiners.

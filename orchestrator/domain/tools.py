@@ -18,6 +18,8 @@ class Tool:
     output_schema: JsonSchema | None = None
     annotations: Mapping[str, Any] = field(default_factory=dict)
     title: str | None = None
+    # Of its server: programs always get the list of contents, whether there are none, one or many.
+    lists_contents: bool = False
 
     @property
     def path(self) -> str:

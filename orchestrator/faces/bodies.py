@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+from base64 import b64encode
 from collections.abc import Callable
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -16,6 +17,7 @@ from orchestrator.domain.execution import (
     CancelledBy,
     ExecutionRecord,
     ExecutionResult,
+    Image,
     Kind,
     Language,
     Limits,
@@ -100,6 +102,19 @@ class MistakeBody(Body):
         return cls.model_construct(**asdict(mistake))
 
 
+class ImageBody(Body):
+    """A picture that a program showed, or that a tool returned to it."""
+
+    mime_type: str
+    bytes: int = Field(description="Size of the picture itself.")
+    data: str = Field(description="The picture in base64.")
+
+    @classmethod
+    def of(cls, image: Image) -> ImageBody:
+        data = b64encode(image.data).decode()
+        return cls.model_construct(mime_type=image.mime_type, bytes=len(image.data), data=data)
+
+
 class Ended(Body):
     """How an execution ended; these fields come first wherever one is shown."""
 
@@ -151,6 +166,9 @@ class ExecutionReply(ExecutionSummary, Printed):
         description="What the check found: why a program was rejected, or probably failed."
     )
     tool_calls: list[ToolCallBody] = Field(description="Each tool call with its fate; never its values.")
+    images: list[ImageBody] | None = Field(
+        None, description="The pictures, in order; null where an execution is read from the journal, which keeps none."
+    )
 
     @classmethod
     def of_result(cls, result: ExecutionResult, count_tokens: Callable[[str], int]) -> ExecutionReply:
@@ -158,6 +176,7 @@ class ExecutionReply(ExecutionSummary, Printed):
         output = text(result.stdout, cut=record.truncated)
         fields = _whole(record, output, text(result.stderr, cut=record.truncated))
         fields["metrics"].output_tokens = count_tokens(output)
+        fields["images"] = [ImageBody.of(image) for image in result.images]
         return cls.model_construct(**fields)
 
 
@@ -233,6 +252,7 @@ def _whole(record: ExecutionRecord, output: str, stderr: str) -> dict[str, Any]:
         ),
         "mistakes": [MistakeBody.of(mistake) for mistake in record.mistakes],
         "tool_calls": [ToolCallBody.of(call) for call in record.tool_calls],
+        "images": None,
     }
 
 

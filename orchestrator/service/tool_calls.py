@@ -102,9 +102,9 @@ class Dispatcher(Protocol):
 
 
 class Observer(Protocol):
-    """Learns from results, such as their shape. For large ones it is called on a thread."""
+    """Learns from results, such as their shape, for the role that got them. For large ones it is called on a thread."""
 
-    def note(self, tool: Tool, result: CallResult) -> None: ...
+    def note(self, role: Role, tool: Tool, result: CallResult) -> None: ...
 
 
 class ToolCalls:
@@ -223,18 +223,18 @@ class ToolCalls:
         room.shrink(len(text))
         grant.count_bytes(len(text))
         if isinstance(result, LargeResult):
-            await self._observe_large(described, result, room)
+            await self._observe_large(role, described, result, room)
         else:
-            self._observer.note(described, result)
+            self._observer.note(role, described, result)
         if images := images_in(result):
             grant.pictures.note(await room.in_turn(partial(grant.pictures.readable, images)))
         outcome = CallOutcome.TOOL_ERROR if is_failure(result) else CallOutcome.DONE
         await entry.finish(outcome, result_bytes=len(text))
         return Answer(result, text)
 
-    async def _observe_large(self, tool: Tool, result: LargeResult, room: ResultRoom) -> None:
+    async def _observe_large(self, role: Role, tool: Tool, result: LargeResult, room: ResultRoom) -> None:
         if tool.output_schema is None and len(result.text) <= OBSERVED_BYTES:
-            await room.in_turn(partial(self._observer.note, tool, result))
+            await room.in_turn(partial(self._observer.note, role, tool, result))
 
 
 def _name(field: str, value: object) -> str:

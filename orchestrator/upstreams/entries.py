@@ -20,6 +20,7 @@ class HttpServer:
     url: str = field(repr=False)
     kind: HttpKind = HttpKind.STREAMABLE
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    lists_contents: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,7 @@ class StdioServer:
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
     cwd: str | None = None
     secrets: frozenset[str] = field(default=frozenset(), repr=False)
+    lists_contents: bool = False
 
     def redact(self, text: str) -> str:
         for secret in sorted(self.secrets, key=len, reverse=True):
@@ -44,6 +46,7 @@ class UnusableServer:
 
     name: str
     problem: str
+    lists_contents: bool = False
 
 
 ServerEntry = HttpServer | StdioServer | UnusableServer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any, TypeVar
 
@@ -37,8 +37,11 @@ class Listed:
 class Listing:
     """Takes a listing page by page, in a thread, and keeps of it what a server may reasonably have."""
 
-    def __init__(self, server: str, before: Mapping[str, Listed] | None = None) -> None:
+    def __init__(
+        self, server: str, before: Mapping[str, Listed] | None = None, *, lists_contents: bool = False
+    ) -> None:
         self._server = server
+        self._lists_contents = lists_contents
         self._before = before or {}
         self._items = 0
         self._bytes = 0
@@ -95,12 +98,16 @@ class Listing:
             self._bytes += _LARGEST_TOOL_BYTES  # if not more: pages of such tools are not read without end
             raise
         tool = _tool(self._server, item)
+        if self._lists_contents:
+            # What it declares is about its structured content, which programs do not get.
+            tool = replace(tool, output_schema=None, lists_contents=True)
         if tool.name in self.listed:
             return
         # Members of an object may come in another order each time. The text is no larger than what was weighed.
         digest = sha256(json.dumps(item, sort_keys=True, ensure_ascii=False).encode()).digest()
         before = self._before.get(tool.name)
-        self.listed[tool.name] = before if before and before.digest == digest else Listed(tool, digest)
+        same = before is not None and before.digest == digest and before.tool.lists_contents == tool.lists_contents
+        self.listed[tool.name] = before if before and same else Listed(tool, digest)
 
 
 def _weighed(item: Any) -> int:

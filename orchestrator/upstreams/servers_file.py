@@ -55,6 +55,7 @@ class _ServerBody(BaseModel):
     env: dict[str, str] = Field(default_factory=dict)
     cwd: str | None = None
     disabled: bool = False
+    contents: Literal["list"] | None = None
 
     @model_validator(mode="after")
     def _is_one_kind(self) -> _ServerBody:
@@ -153,7 +154,8 @@ class _Reading:
         url = _checked_url(self._expand(body.url or ""))
         headers = {key: _checked_header(key, self._expand(value)) for key, value in body.headers.items()}
         is_sse = body.type == "sse" or (body.type is None and urlsplit(url).path.rstrip("/").endswith("/sse"))
-        return HttpServer(name, url, HttpKind.SSE if is_sse else HttpKind.STREAMABLE, headers)
+        kind = HttpKind.SSE if is_sse else HttpKind.STREAMABLE
+        return HttpServer(name, url, kind, headers, lists_contents=body.contents == "list")
 
     def _stdio(self, name: str, body: _ServerBody) -> StdioServer:
         own = {key: self._expand(value) for key, value in body.env.items()}
@@ -167,6 +169,7 @@ class _Reading:
             env=inherited | own,
             cwd=self._expand(body.cwd) if body.cwd is not None else None,
             secrets=frozenset([*own.values(), *expanded]),
+            lists_contents=body.contents == "list",
         )
 
     def _proxied(self, name: str, proxy: _ProxyBody) -> HttpServer:

@@ -32,8 +32,9 @@ _MAX_PAGES = 100
 
 
 class Session:
-    def __init__(self, server: str, transport: Transport, alerts: Alerts) -> None:
+    def __init__(self, server: str, transport: Transport, alerts: Alerts, *, lists_contents: bool = False) -> None:
         self._server = server
+        self._lists_contents = lists_contents
         self._transport = transport
         self._alerts = alerts
         self._modern = False
@@ -74,7 +75,7 @@ class Session:
 
     async def list_tools(self, before: Mapping[str, Listed]) -> Listing:
         """Read all pages of the listing, up to what a server may reasonably have."""
-        listing = Listing(self._server, before)
+        listing = Listing(self._server, before, lists_contents=self._lists_contents)
         cursor, seen = None, set[str]()
         try:
             for _ in range(_MAX_PAGES):

@@ -278,7 +278,7 @@ class Upstream:
     async def _connect_and_serve(self) -> None:
         alerts = Alerts(relist=self._relist_soon, lost=self._lose)
         transport = self._make_transport(self.entry, alerts)
-        session = Session(self.entry.name, transport, alerts)
+        session = Session(self.entry.name, transport, alerts, lists_contents=self.entry.lists_contents)
         try:
             async with asyncio.timeout(self._pacing.connect_seconds):
                 await transport.open()

@@ -11,7 +11,7 @@ from orchestrator.domain.names import server_identifier, tool_identifier
 from orchestrator.domain.tools import Tool
 from orchestrator.wrappers.schema import read_schema
 from orchestrator.wrappers.shapes import Shape, type_of
-from orchestrator.wrappers.types import ROOT, Document, Record, Unknown
+from orchestrator.wrappers.types import ROOT, Document, ListOf, Record, Unknown
 
 
 class OutputSource(StrEnum):
@@ -47,7 +47,8 @@ class Contract:
         elif observed:
             returns, source = Document({ROOT: type_of(observed)}), OutputSource.OBSERVED
         else:
-            returns, source = Document({ROOT: Unknown()}), OutputSource.UNKNOWN
+            unknown = ListOf(Unknown()) if tool.lists_contents else Unknown()
+            returns, source = Document({ROOT: unknown}), OutputSource.UNKNOWN
         return cls(tool, server_identifier(tool.server), name, prefix, takes, returns, source)
 
     @property
@@ -56,7 +57,8 @@ class Contract:
 
     @property
     def output_type(self) -> str:
-        return f"{self.type_prefix}Output"
+        """Name the type of the result, so that a compiler's message tells what is promised from what was only seen."""
+        return f"{self.type_prefix}{'Observed' if self.output_source is OutputSource.OBSERVED else 'Output'}"
 
     @property
     def needs_nothing(self) -> bool:
@@ -73,6 +75,8 @@ class Contract:
             parts.append("It only reads.")
         elif self.tool.annotations.get("destructiveHint") is True:
             parts.append("It may destroy or overwrite.")
+        if self.output_source is OutputSource.OBSERVED:
+            parts.append("The type of its result was observed in earlier results; the server does not promise it.")
         return "\n\n".join(part.strip() for part in parts if part.strip())
 
 

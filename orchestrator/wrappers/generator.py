@@ -13,6 +13,8 @@ from orchestrator.wrappers.backends import BACKENDS
 from orchestrator.wrappers.contract import Contract
 from orchestrator.wrappers.shapes import Shape
 
+# Roles may have seen different results of one tool; what no longer occurs must not be kept for that.
+_MAX_VARIANTS = 16
 # Schemas are limited where they are read; what is written of one is at most a few times as large.
 _MAX_SOURCE_CHARACTERS = 256 * 1024
 
@@ -54,11 +56,12 @@ class _Written:
 
 
 class WrapperGenerator:
-    """Remembers what it wrote for each tool, for as long as the tool stays the same."""
+    """Remembers what it wrote for each tool and each shape that roles have seen of it, until the tool changes."""
 
     def __init__(self, max_remembered: int = 20_000) -> None:
         self._max_remembered = max_remembered
-        self._written: dict[tuple[str, str], _Written] = {}
+        self._written: dict[tuple[str, str], dict[bytes, _Written]] = {}
+        self._remembered = 0
         self.written_count = 0
 
     def generate(self, tools: Iterable[Tool], observed: Mapping[str, Shape] | None = None) -> Wrappers:
@@ -79,15 +82,22 @@ class WrapperGenerator:
         return Wrappers(files, names.collisions)
 
     def _write(self, tool: Tool, shape: Shape | None) -> _Written:
-        key = (tool.server, tool.name)
-        written = self._written.pop(key, None)
+        key, variant = (tool.server, tool.name), shape.digest() if shape else b""
+        variants = self._written.pop(key, {})
+        written = variants.pop(variant, None)
+        self._remembered -= written is not None
         if written is None or not written.still_holds(tool, shape):
             written = _Written.of(tool, shape)
             self.written_count += 1
         # Put back last, so that the first is always the one that was not needed for longest.
-        self._written[key] = written
-        if len(self._written) > self._max_remembered:
-            del self._written[next(iter(self._written))]
+        variants[variant] = written
+        self._written[key] = variants
+        self._remembered += 1
+        if len(variants) > _MAX_VARIANTS:
+            del variants[next(iter(variants))]
+            self._remembered -= 1
+        if self._remembered > self._max_remembered:
+            self._remembered -= len(self._written.pop(next(iter(self._written))))
         return written
 
 

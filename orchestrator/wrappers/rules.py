@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from orchestrator.wrappers.types import (
+    AnyJson,
     Constant,
     Content,
     Document,
@@ -71,7 +72,7 @@ class _Writer:
                 return self._union(type_, depth)
             case Reference() if depth <= _MAX_DEPTH:
                 return self.rule(self._document.definitions[type_.pointer], depth + 1)
-            case Reference() | Unknown() | Never() | Content():
+            case Reference() | Unknown() | AnyJson() | Never() | Content():
                 return {}
 
     def _union(self, union: OneOf, depth: int) -> dict[str, Any]:

@@ -44,6 +44,16 @@ _COMBINING_WORDS = ("allOf", "anyOf", "oneOf")
 _STRUCTURE_WORDS = ("type", "$ref", "const", "enum", *_OBJECT_WORDS[:3], *_ARRAY_WORDS, *_COMBINING_WORDS)
 _NOTED_WORDS = ("default", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "format", "pattern")
 
+_EXAMPLES_BY_FORMAT = {
+    "date": "2025-01-31",
+    "date-time": "2025-01-31T12:00:00Z",
+    "time": "12:00:00Z",
+    "email": "someone@example.com",
+    "uri": "https://example.com/",
+    "url": "https://example.com/",
+    "uuid": "123e4567-e89b-42d3-a456-426614174000",
+}
+
 _TOO_LARGE = "the schema is too large"
 _NO_VALUE = "no value is allowed here"
 
@@ -251,6 +261,10 @@ class _Reader:
         if not self._affords(0, name, doc):
             return Field(name, Unknown(_TOO_LARGE), required)
         candidates = [*_listed(words.get("examples")), *([words["default"]] if "default" in words else [])]
+        if found is Primitive.STRING and isinstance(words.get("format"), str):
+            candidates.append(_EXAMPLES_BY_FORMAT.get(words["format"]))
+        elif found in (Primitive.INTEGER, Primitive.NUMBER):
+            candidates.append(_smallest_allowed(words))
         example = next(([candidate] for candidate in candidates[:_MAX_CANDIDATES] if _shown(candidate)), [])
         return Field(name, found, required, doc, tuple(example))
 
@@ -265,6 +279,16 @@ class _Reader:
         first = tuple(or_unknown(self._read(part, depth + 1), _NO_VALUE) for part in prefix)
         closed = schema.get("maxItems") == len(prefix)
         return TupleOf(first, Never() if closed else found)
+
+
+def _smallest_allowed(words: Mapping[str, Any]) -> int | float | None:
+    """Return the least that a schema allows, where the usual example would be too little or too much."""
+    least, most = words.get("minimum"), words.get("maximum")
+    if isinstance(above := words.get("exclusiveMinimum"), int):
+        least = above + 1
+    if isinstance(least, int | float) and least > 1:
+        return least
+    return most if isinstance(most, int | float) and most < 1 else None
 
 
 def _is_local(pointer: Any) -> TypeGuard[str]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import count
 from typing import Any
 
 from orchestrator.wrappers.contract import Contract
 from orchestrator.wrappers.types import (
+    AnyJson,
     Constant,
     Content,
     Document,
@@ -30,8 +31,9 @@ _MAX_PIECES = 10_000
 _MAX_EXAMPLE_DEPTH = 4
 _MAX_EXAMPLE_VALUES = 1000
 
+_OF_A_FILE = re.compile("file|read|write|edit", re.IGNORECASE)
+_OF_A_DIRECTORY = re.compile("director|folder|list|search|tree|info", re.IGNORECASE)
 _EXAMPLES: Mapping[Primitive, Any] = {
-    Primitive.STRING: "...",
     Primitive.NUMBER: 1.5,
     Primitive.INTEGER: 1,
     Primitive.BOOLEAN: True,
@@ -72,8 +74,10 @@ class Notation:
 
     primitives: Mapping[Primitive, str]
     unknown: str
+    any_json: str
     any_record: str
     record: str
+    map_of: Callable[[str], str]
     separator: str
     literal: Callable[[Any], str]
     key: Callable[[str], str]
@@ -99,6 +103,8 @@ class Notation:
                     spelled = self.of(field.type, document, depth - 1, pieces)
                     members.append(f"{self.key(field.name)}{'' if field.required else '?'}: {spelled}")
                 return self.record.format(self.separator.join(members))
+            case Record(rest=rest) if not isinstance(rest, Unknown | Never | None) and depth > 0:
+                return self.map_of(self.of(rest, document, depth - 1, pieces))
             case Record():
                 return self.any_record
             case OneOf(options=options):
@@ -107,37 +113,66 @@ class Notation:
             case Reference(pointer=pointer):
                 found = document.definitions[pointer]
                 return self.of(found, document, depth - 1, pieces) if depth > 0 else self.unknown
+            case AnyJson():
+                return self.any_json
             case Unknown() | Never():
                 return self.unknown
 
 
 def example_arguments(contract: Contract) -> dict[str, Any]:
-    """Return a value for each argument that is required: one that the schema gives, or a placeholder."""
-    found = _example(contract.input.root, contract.input, 0, count())
+    """Return a value for each argument that is required: one that the schema gives, or one that usually works."""
+    found = _Example(contract).value(contract.input.root, "", 0)
     return found if isinstance(found, dict) else {}
 
 
-def _example(type_: Type, document: Document, depth: int, number: Iterator[int]) -> Any:
-    if next(number) > _MAX_EXAMPLE_VALUES or depth > _MAX_EXAMPLE_DEPTH:
-        return None
-    match type_:
-        case Primitive():
-            return _EXAMPLES[type_]
-        case Constant(value=value):
-            return value
-        case ListOf(item=item):
-            return [_example(item, document, depth + 1, number)]
-        case TupleOf(items=items):
-            return [_example(item, document, depth + 1, number) for item in items]
-        case Record(fields=fields):
-            return {
-                field.name: field.examples[0] if field.examples else _example(field.type, document, depth + 1, number)
-                for field in fields
-                if field.required
-            }
-        case OneOf(options=options):
-            return _example(options[0], document, depth, number)
-        case Reference(pointer=pointer):
-            return _example(document.definitions[pointer], document, depth + 1, number)
-        case Unknown() | Never() | Content():
-            return "..."
+class _Example:
+    def __init__(self, contract: Contract) -> None:
+        self._tool = contract.tool
+        self._document = contract.input
+        self._values = 0
+
+    def value(self, type_: Type, name: str, depth: int) -> Any:
+        self._values += 1
+        if self._values > _MAX_EXAMPLE_VALUES or depth > _MAX_EXAMPLE_DEPTH:
+            return None
+        match type_:
+            case Primitive.STRING:
+                return self._text(name)
+            case Primitive():
+                return _EXAMPLES[type_]
+            case Constant(value=value):
+                return value
+            case ListOf(item=item):
+                return [self.value(item, name.removesuffix("s"), depth + 1)]
+            case TupleOf(items=items):
+                return [self.value(item, name, depth + 1) for item in items]
+            case Record(fields=fields):
+                return {
+                    field.name: field.examples[0] if field.examples else self.value(field.type, field.name, depth + 1)
+                    for field in fields
+                    if field.required
+                }
+            case OneOf(options=options):
+                return self.value(options[0], name, depth)
+            case Reference(pointer=pointer):
+                return self.value(self._document.definitions[pointer], name, depth + 1)
+            case Unknown() | AnyJson() | Never() | Content():
+                return "..."
+
+    def _text(self, argument: str) -> str:
+        """Return what works for most tools with an argument of this name, or else a placeholder that looks like one."""
+        about = f"{self._tool.name} {self._tool.description if isinstance(self._tool.description, str) else ''}".lower()
+        match argument.lower():
+            case "sql":
+                return "select 1"
+            case "query" if "sql" in about:
+                return "select 1"
+            case "query" | "q":
+                return "example"
+            case "path" | "directory" | "dir" | "folder":
+                is_file = _OF_A_FILE.search(self._tool.name) and not _OF_A_DIRECTORY.search(self._tool.name)
+                return "/workspace/example.txt" if is_file else "/workspace"
+            case "url" | "uri":
+                return "https://example.com/"
+            case _:
+                return "..."

@@ -33,6 +33,11 @@ class Unknown:
 
 
 @dataclass(frozen=True, slots=True)
+class AnyJson:
+    """Known to be JSON, and nothing else."""
+
+
+@dataclass(frozen=True, slots=True)
 class Never:
     pass
 
@@ -83,7 +88,7 @@ class Reference:
     pointer: str
 
 
-Type = Unknown | Never | Primitive | Content | Constant | ListOf | TupleOf | Record | OneOf | Reference
+Type = Unknown | AnyJson | Never | Primitive | Content | Constant | ListOf | TupleOf | Record | OneOf | Reference
 
 
 ROOT = ""

@@ -21,7 +21,8 @@ class VisibleTools(Protocol):
 
 class ObservedShapes(Protocol):
     version: int
-    shapes: Mapping[str, Shape]
+
+    def shapes(self, role: str) -> Mapping[str, Shape]: ...
 
 
 class WrapperFiles:
@@ -42,5 +43,6 @@ class WrapperFiles:
             if self._written_for != (current := self.version):
                 self._written, self._written_for = {}, current
             if role not in self._written:
-                self._written[role] = self._generator.generate(self._latest().visible(role), self._observations.shapes)
+                shapes = self._observations.shapes(role.name)
+                self._written[role] = self._generator.generate(self._latest().visible(role), shapes)
             return self._written[role].files_in(language)

@@ -22,7 +22,8 @@ from tests.support.installation import PROJECT, Installation
 from tests.support.keyed_proxy import keyed_proxy
 from tests.support.mcp_clients import INITIALIZE, META, BareClient
 
-CLIENTS = PROJECT / ".build" / "clients" / "node_modules" / ".bin"
+CLIENTS = PROJECT / ".build" / "clients"
+ENVIRONMENTS = {"claude": "claude-code", "conformance": "conformance", "mcp-inspector": "inspector"}
 NODE = PROJECT / ".build" / "node" / "bin"
 WRAPPER = PROJECT / "scripts" / "mcp-wrapper.sh"
 ORCHESTRATOR_IMAGE = "mcp-code-executor/orchestrator:latest"
@@ -49,7 +50,7 @@ class Desk:
         """Exit code and everything that was printed."""
         plain = {"PATH": f"{NODE}:{os.environ['PATH']}", "HOME": str(self.home), "NO_COLOR": "1"}
         process = await asyncio.create_subprocess_exec(
-            CLIENTS / command,
+            CLIENTS / ENVIRONMENTS[command] / "node_modules" / ".bin" / command,
             *arguments,
             cwd=self.home,
             env={**plain, **self.groups, **environment},
@@ -79,7 +80,7 @@ class Desk:
 def clients() -> None:
     if shutil.which("npm") is None:
         pytest.skip("npm is not installed, so the clients of others cannot be fetched")
-    made = subprocess.run([PROJECT / "scripts" / "clients.sh"], capture_output=True, text=True)
+    made = subprocess.run([PROJECT / "scripts" / "clients.sh", *ENVIRONMENTS.values()], capture_output=True, text=True)
     if made.returncode != 0:
         pytest.skip(f"npm could not fetch the clients: {made.stderr.strip()[-300:]}")
 

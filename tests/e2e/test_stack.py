@@ -15,7 +15,7 @@ import urllib.error
 import urllib.request
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -78,6 +78,8 @@ class RunningStack:
     variables: dict[str, str]
     directory: Path
     urls: dict[str, str]
+    compose: tuple[str, ...]
+    environment: dict[str, str]
 
     @property
     def has_one_proxy(self) -> bool:
@@ -98,7 +100,7 @@ class RunningStack:
         body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params or {}}).encode()
         headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
         request = urllib.request.Request(self.address(server), body, headers | self.headers())
-        with direct().open(request, timeout=20) as reply:
+        with direct().open(request, timeout=60) as reply:
             answer = parse(reply.read().decode())
         if "error" in answer:
             raise RpcError(answer["error"]["message"])
@@ -110,6 +112,27 @@ class RunningStack:
         if result.get("isError"):
             raise RpcError(text)
         return text
+
+    def sql(self, statement: str) -> str:
+        return self.call("postgres", "execute_sql", sql=statement)
+
+    def accepts(self, statement: str) -> bool:
+        try:
+            self.sql(statement)
+        except RpcError:
+            return False
+        return True
+
+    @contextmanager
+    def database_with(self, **settings: str) -> Iterator[None]:
+        """The same database with other settings, until the context is left."""
+        try:
+            run(*self.compose, "up", "-d", "mcp-postgres", **self.environment, **settings)
+            self.wait_until_it_answers()
+            yield
+        finally:
+            run(*self.compose, "up", "-d", "mcp-postgres", **self.environment)
+            self.wait_until_it_answers()
 
     def psql(self, statement: str) -> str:
         superuser = ("psql", "-U", "postgres", "-v", "ON_ERROR_STOP=1", "-Atc", statement, "app")
@@ -135,7 +158,7 @@ class RunningStack:
             case "memory":
                 self.call("memory", "read_graph")
             case "postgres":
-                self.call("postgres", "query", sql="SELECT 1")
+                self.call("postgres", "execute_sql", sql="SELECT 1")
 
     def started_at(self, server: str) -> str:
         return run("docker", "inspect", "--format", "{{.State.StartedAt}}", self.container(server))
@@ -171,7 +194,8 @@ def settings_in(directory: Path, kind: str) -> dict[str, str]:
     made = run(*command, "secrets", **own_secrets).splitlines()
     start = directory / ".build" / "stack" / "mcp-postgres"
     start.mkdir()
-    shutil.copy(SOURCES / "postgres" / "start.sh", start)
+    for file in ("start.sh", "sample.sql"):
+        shutil.copy(SOURCES / "postgres" / file, start)
     return dict(line.split("=", 1) for line in made)
 
 
@@ -192,9 +216,10 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStack]:
     settings = directory / ".build" / "stack"
     environment = {**images, **variables, "STACK_PREFIX": prefix, "STACK_DIR": str(settings)}
     files = ("-f", "compose.yaml", "-f", str(settings / "networks.yaml"), "--project-directory", str(PROJECT))
-    compose = [*compose_command(), *files, "--project-name", prefix.rstrip("-")]
+    compose = (*compose_command(), *files, "--project-name", prefix.rstrip("-"))
     try:
-        running = RunningStack(prefix, variables, directory, urls_in(settings / "daemon" / "servers.json"))
+        urls = urls_in(settings / "daemon" / "servers.json")
+        running = RunningStack(prefix, variables, directory, urls, compose, environment)
         containers = {urlsplit(url).hostname or "" for url in running.urls.values()}
         run(*compose, "up", "-d", "mcp-postgres", *containers, **environment)
         running.wait_until_it_answers()
@@ -208,7 +233,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStack]:
     [
         ("filesystem", {"read_text_file", "write_file", "list_directory"}),
         ("memory", {"create_entities", "search_nodes"}),
-        ("postgres", {"query"}),
+        ("postgres", {"execute_sql", "list_tables"}),
     ],
 )
 def test_each_server_introduces_itself_and_lists_its_tools(stack: RunningStack, server: str, tools: set[str]) -> None:
@@ -227,25 +252,46 @@ def test_files_outside_of_the_workspace_are_refused(stack: RunningStack) -> None
         stack.call("filesystem", "read_text_file", path="/config/config.json")
 
 
-def test_sql_reads_what_the_owner_of_the_database_wrote(stack: RunningStack) -> None:
-    stack.psql("CREATE TABLE orders (id int, total numeric); INSERT INTO orders VALUES (1, 9.5), (2, 120)")
-    rows = json.loads(stack.call("postgres", "query", sql="SELECT id FROM orders WHERE total > 100"))
-    assert rows == [{"id": 2}]
+def test_sql_reads_the_sample_with_numbers_as_numbers(stack: RunningStack) -> None:
+    sql = "SELECT count(*) AS items, sum(unit_price) AS price, min(quantity) AS least FROM order_items"
+    assert json.loads(stack.sql(sql)) == {"items": 48, "price": 1256.2, "least": 1}
+
+
+def test_sql_writes_what_it_may_and_each_row_is_a_content(stack: RunningStack) -> None:
+    stack.sql("CREATE TABLE IF NOT EXISTS notes (id int PRIMARY KEY, text text)")
+    stack.sql("INSERT INTO notes VALUES (1, 'first'), (2, 'second') ON CONFLICT DO NOTHING")
+    rows = stack.sql("SELECT id, text FROM notes ORDER BY id").splitlines()
+    assert [json.loads(row) for row in rows] == [{"id": 1, "text": "first"}, {"id": 2, "text": "second"}]
+    assert stack.sql("SELECT id FROM notes WHERE id > 2") == ""
+
+
+def test_sql_reads_what_the_owner_of_the_database_wrote_but_does_not_change_it(stack: RunningStack) -> None:
+    stack.psql("CREATE TABLE payments (id int, total numeric); INSERT INTO payments VALUES (1, 9.5), (2, 120)")
+    assert json.loads(stack.sql("SELECT id FROM payments WHERE total > 100")) == {"id": 2}
+    with pytest.raises(RpcError, match="permission denied for table payments"):
+        stack.sql("DELETE FROM payments")
 
 
 @pytest.mark.parametrize(
     "statement",
     [
-        "CREATE TABLE mine (id int)",
-        "COMMIT; SET default_transaction_read_only = off; CREATE TABLE mine (id int)",
-        "COMMIT; SET SESSION CHARACTERISTICS AS TRANSACTION READ WRITE; CREATE TEMP TABLE mine (id int)",
         "SELECT pg_read_file('/etc/passwd')",
         "COPY pg_class TO PROGRAM 'cat >/tmp/out'",
+        "COPY customers TO '/tmp/out'",
+        "CREATE TEMP TABLE mine (id int)",
+        "CREATE ROLE mine SUPERUSER",
+        "ALTER ROLE mcp_user SUPERUSER",
+        "SET ROLE postgres",
+        "SET temp_file_limit = '100GB'",
+        "UPDATE pg_authid SET rolsuper = true",
+        "ALTER SYSTEM SET work_mem = '1GB'",
+        "CREATE EXTENSION dblink",
+        "DROP SCHEMA public CASCADE",
     ],
 )
-def test_sql_cannot_write_even_when_it_leaves_the_read_only_transaction(stack: RunningStack, statement: str) -> None:
-    with pytest.raises(RpcError, match=r"read-only|permission denied|must be superuser"):
-        stack.call("postgres", "query", sql=statement)
+def test_sql_cannot_reach_beyond_its_database_or_take_other_rights(stack: RunningStack, statement: str) -> None:
+    with pytest.raises(RpcError, match=r"permission denied|must be superuser|must be owner"):
+        stack.sql(statement)
 
 
 @pytest.mark.parametrize(
@@ -257,8 +303,8 @@ def test_sql_cannot_write_even_when_it_leaves_the_read_only_transaction(stack: R
         "select pg_sleep_for('20 s')",
         "select pg_advisory_lock(1)",
         "select pg_try_advisory_lock_shared(1, 2)",
-        "commit; begin read write; select lo_from_bytea(0, 'kept'); commit",
-        "commit; begin read write; select lo_create(0); commit",
+        "select lo_from_bytea(0, 'kept')",
+        "select lo_create(0)",
         "select pg_logical_emit_message(false, 'x', 'kept')",
     ],
 )
@@ -266,24 +312,96 @@ def test_sql_cannot_end_a_shared_session_or_lock_or_sleep_in_it_or_fill_the_disk
     stack: RunningStack, statement: str
 ) -> None:
     with pytest.raises(RpcError, match="permission denied for function"):
-        stack.call("postgres", "query", sql=statement)
-    assert "42" in stack.call("postgres", "query", sql="select 42 as answer")
+        stack.sql(statement)
+    assert "42" in stack.sql("select 42 as answer")
+
+
+def test_a_slow_query_holds_up_no_other(stack: RunningStack) -> None:
+    with ThreadPoolExecutor(1) as thread:
+        slow = thread.submit(stack.sql, "select count(*) from generate_series(1, 10000000)")
+        answered = 0
+        while not slow.done():
+            stack.sql("select 1")
+            answered += 1
+    assert "10000000" in slow.result()
+    assert answered > 1
 
 
 def test_what_sql_does_to_its_own_role_is_undone_when_the_database_starts(stack: RunningStack) -> None:
     for change in ("password 'stolen'", "set search_path = 'nowhere'", "set local_preload_libraries = 'nosuch'"):
-        with suppress(RpcError):  # it complains of how the transaction ends, not of the change
-            stack.call("postgres", "query", sql=f"commit; begin read write; alter role mcp_reader {change}; commit")
-    assert "nosuch" in stack.psql("select rolconfig from pg_roles where rolname = 'mcp_reader'")  # the control
+        stack.sql(f"alter role mcp_user {change}")
+    assert "nosuch" in stack.psql("select rolconfig from pg_roles where rolname = 'mcp_user'")  # the control
     run("docker", "restart", f"{stack.prefix}mcp-postgres")
     stack.wait_until_it_answers()
-    assert "nosuch" not in stack.psql("select rolconfig from pg_roles where rolname = 'mcp_reader'")
+    assert "nosuch" not in stack.psql("select rolconfig from pg_roles where rolname = 'mcp_user'")
+
+
+# What a caller could leave behind in order to write later all the same.
+LEFT_BEHIND = (
+    "CREATE TABLE kept (id int)",
+    "GRANT ALL ON kept TO PUBLIC",
+    "GRANT ALL ON ALL TABLES IN SCHEMA public TO mcp_reader WITH GRANT OPTION",
+    "CREATE VIEW window_on_kept AS SELECT * FROM kept",
+    "GRANT ALL ON window_on_kept TO PUBLIC",
+    "CREATE SCHEMA annex",
+    "GRANT ALL ON SCHEMA annex TO PUBLIC",
+    "CREATE FUNCTION sneak(int, int) RETURNS int LANGUAGE plpgsql SECURITY DEFINER AS "
+    "$$ BEGIN INSERT INTO public.kept VALUES (1); RETURN 1; END $$",
+    "CREATE AGGREGATE sneak_all(int) (sfunc = sneak, stype = int, initcond = '0')",
+)
+
+
+def test_a_database_that_is_set_to_be_read_only_is_written_by_nobody(stack: RunningStack) -> None:
+    for statement in LEFT_BEHIND:
+        stack.sql(statement)
+    stack.sql("INSERT INTO kept VALUES (sneak(0, 0))")  # the control
+    before = stack.psql("SELECT count(*) FROM kept")
+    assert before == "2"
+    with stack.database_with(MCP_POSTGRES_READ_ONLY="true"):
+        assert json.loads(stack.sql("SELECT count(*) AS rows FROM kept")) == {"rows": 2}
+        stack.sql("SET default_transaction_read_only = off")
+        for attempt in (
+            "INSERT INTO kept VALUES (3)",
+            "DO $$ BEGIN INSERT INTO kept VALUES (3); END $$",
+            "INSERT INTO window_on_kept VALUES (3)",
+            "UPDATE customers SET name = ''",
+            "DROP TABLE kept",
+            "CREATE TABLE mine (id int)",
+            "CREATE TABLE annex.mine (id int)",
+            "CREATE SCHEMA mine",
+            "SELECT sneak(0, 0)",
+            "SELECT sneak_all(1)",
+            "SET ROLE mcp_owner",
+        ):
+            with pytest.raises(RpcError, match=r"permission denied|must be owner"):
+                stack.sql(attempt)
+        assert stack.psql("SELECT count(*) FROM kept") == before
+        statements = ("-c", "SET default_transaction_read_only = off", "-c", "INSERT INTO kept VALUES (3)")
+        as_reader = ("psql", "-h", "127.0.0.1", "-U", "mcp_reader", *statements, "app")
+        reader = f"PGPASSWORD={stack.variables['MCP_POSTGRES_READER_PASSWORD']}"
+        refused = subprocess.run(
+            ("docker", "exec", "-e", reader, f"{stack.prefix}mcp-postgres", *as_reader), capture_output=True, text=True
+        )
+        assert "permission denied for table kept" in refused.stderr
+    stack.sql("INSERT INTO kept VALUES (4)")
+
+
+def test_a_volume_that_is_full_is_written_by_nobody_until_there_is_room_again(stack: RunningStack) -> None:
+    used = int(run("docker", "exec", f"{stack.prefix}mcp-postgres", "du", "-sm", "/var/lib/postgresql/data").split()[0])
+    with stack.database_with(MCP_POSTGRES_MAX_MEGABYTES=str(used + 30)):
+        with pytest.raises(RpcError, match="terminating connection"):
+            stack.sql("CREATE TABLE big AS SELECT repeat(md5(g::text), 100) AS r FROM generate_series(1, 5000000) g")
+        stack.wait_until_it_answers()  # nothing of it was committed, so there is room again
+        deadline = time.monotonic() + READY_SECONDS
+        while not stack.accepts("CREATE TABLE IF NOT EXISTS small (id int)"):
+            assert time.monotonic() < deadline, logs_of(f"{stack.prefix}mcp-postgres")
+            time.sleep(0.5)
 
 
 def test_temporary_files_of_a_query_have_a_limit(stack: RunningStack) -> None:
     rows = "select repeat(md5(g::text), 20) r from generate_series(1, 3000000) g order by 1"
     with pytest.raises(RpcError, match="temp_file_limit"):
-        stack.call("postgres", "query", sql=f"select count(*) from ({rows}) sorted where r <> ''")
+        stack.sql(f"select count(*) from ({rows}) sorted where r <> ''")
 
 
 def test_memory_and_files_survive_a_restart(stack: RunningStack) -> None:
@@ -394,9 +512,9 @@ def logs_of(container: str) -> str:
 # The four validations of the system that this one reproduces, through a daemon of our own in front of the stack.
 
 WORKFLOW = """
-import { query } from '/workspace/servers/postgres/query.js';
+import { execute_sql } from '/workspace/servers/postgres/execute_sql.js';
 import { write_file } from '/workspace/servers/filesystem/write_file.js';
-const rows: any = await query({ sql: 'SELECT name, value FROM metrics ORDER BY name' });
+const rows: any = await execute_sql({ sql: 'SELECT name, value FROM metrics ORDER BY name' });
 const critical = rows.filter((row: any) => row.value > 100);
 await write_file({ path: '/workspace/critical.csv', content: critical.map((row: any) => row.name).join('\\n') });
 console.log(`Exported ${critical.length} of ${rows.length} metrics`);
@@ -407,9 +525,10 @@ console.log(`Exported ${critical.length} of ${rows.length} metrics`);
 async def api(stack: RunningStack, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Api]:
     directory = tmp_path_factory.mktemp("daemon")
     servers = {name: {"type": "http", "url": stack.address(name), "headers": stack.headers()} for name in SERVERS}
+    servers["postgres"]["contents"] = "list"
     (directory / "servers.json").write_text(json.dumps({"mcpServers": servers}))
     async with Installation.create(directory, servers_file=directory / "servers.json").run() as api:
-        await eventually(lambda: listed_tools(api), 24)
+        await eventually(lambda: listed_tools(api), 31)
         yield api
 
 
@@ -431,7 +550,55 @@ async def test_a_simple_program_executes(api: Api) -> None:
 async def test_a_program_discovers_every_server_and_tool(api: Api) -> None:
     code = "const { listServers, listTools } = await import('/workspace/servers/discovery.js');"
     code += "console.log(JSON.stringify(await listServers()), (await listTools()).length);"
-    assert (await api.typescript(code))["output"] == '["filesystem","memory","postgres"] 24\n'
+    assert (await api.typescript(code))["output"] == '["filesystem","memory","postgres"] 31\n'
+
+
+async def test_the_programs_of_the_readme_print_what_it_says(api: Api) -> None:
+    readme = (PROJECT / "README.md").read_text().partition("## Programs that call tools")[2]
+    typescript, python, console = (
+        readme.partition(f"```{language}\n")[2].partition("```")[0] for language in ("typescript", "python", "console")
+    )
+    outputs = [line for line in console.splitlines() if not line.startswith("$")]
+    results = [await api.typescript(typescript), await api.python(python)]
+    assert [result["output"].strip() for result in results] == outputs, [result["stderr"] for result in results]
+
+
+@pytest.mark.parametrize(("where", "found"), [("false", "0 []"), ("id = 1", "1 [1]"), ("id < 3", "2 [1, 2]")])
+async def test_rows_are_a_list_whether_there_are_none_one_or_many(api: Api, where: str, found: str) -> None:
+    code = "from servers.postgres import execute_sql\n"
+    code += f'rows = execute_sql(sql="select id from customers where {where} order by id")\n'
+    code += "print(len(rows), [row['id'] for row in rows])"
+    assert (await api.python(code))["output"] == f"{found}\n"
+
+
+async def test_the_examples_of_tools_that_only_read_work(api: Api, stack: RunningStack) -> None:
+    stack.call("filesystem", "write_file", path="/workspace/example.txt", content="an example")
+    _, listing = await api.get("/tools?detail=full")
+    reading = [
+        (server, tool["name"])
+        for server, tools in listing["tools"].items()
+        for tool in tools
+        if tool.get("annotations", {}).get("readOnlyHint") or tool["name"] == "execute_sql"
+    ]
+    assert len(reading) > 15
+    failed = {}
+    for server, name in reading:
+        _, about = await api.get(f"/tools/info/{server}/{name}")
+        for run_program, language in ((api.python, "python"), (api.typescript, "typescript")):
+            ended = await run_program(about[language]["example"])
+            if ended["outcome"] != "completed":
+                failed[f"{server}/{name} in {language}"] = ended["stderr"]
+    assert failed == {}
+
+
+async def test_rows_of_different_questions_are_known_as_objects_only(api: Api) -> None:
+    code = "from servers.postgres import execute_sql\n"
+    for columns in ("id, name", "id, country"):
+        await api.python(f'{code}execute_sql(sql="select {columns} from customers")')
+    _, about = await api.get("/tools/info/postgres/execute_sql")
+    assert about["resultShape"] == "observed"
+    assert about["typescript"]["signature"].endswith("Promise<Record<string, JsonValue>[]> /* observed */")
+    assert about["python"]["signature"].endswith("-> list[dict[str, Any]]  # observed")
 
 
 async def test_a_program_calls_one_tool(api: Api) -> None:

@@ -10,6 +10,7 @@ from tests.support.installation import Installation
 
 LIMIT = 100 * 1024
 MIB = 1024 * 1024
+FLOOD = 16 * MIB
 
 PRINTERS = {
     "python": "import sys\nwhile True: sys.{stream}.write('x' * 1000)",
@@ -18,7 +19,7 @@ PRINTERS = {
 
 
 @pytest.mark.parametrize("language", PRINTERS)
-async def test_an_endless_printer_ends_as_output_limit_with_exactly_100_kilobytes(api, language):
+async def test_an_endless_printer_ends_as_output_limit_and_leaves_exactly_100_kilobytes(api, language):
     result = await api.execute(PRINTERS[language].format(stream="stdout"), language)
     assert (result["outcome"], result["truncated"]) == ("output_limit", True)
     assert (result["outputBytes"], result["output"]) == (LIMIT, "x" * LIMIT)
@@ -31,8 +32,15 @@ async def test_an_endless_printer_of_errors_ends_the_same_way(api, language):
     assert (result["metrics"]["stderrBytes"], result["stderr"]) == (LIMIT, "x" * LIMIT)
 
 
-@pytest.mark.parametrize(("size", "outcome"), [(LIMIT, "completed"), (LIMIT + 1, "output_limit")])
-async def test_the_limit_is_exact(api, size, outcome):
+@pytest.mark.parametrize("over", [0, 1, 5 * MIB])
+async def test_what_is_over_the_limit_is_dropped_and_counted_and_the_program_finishes(api, over):
+    result = await api.python(f"import sys; sys.stdout.write('x' * {LIMIT + over}); sys.exit(7)")
+    assert (result["outcome"], result["exitCode"], result["outputBytes"]) == ("failed", 7, LIMIT)
+    assert (result["truncated"], result["metrics"]["droppedBytes"]) == (over > 0, over)
+
+
+@pytest.mark.parametrize(("size", "outcome"), [(FLOOD, "completed"), (FLOOD + 1, "output_limit")])
+async def test_a_flood_is_told_to_the_byte(api, size, outcome):
     result = await api.python(f"import sys; sys.stdout.write('x' * {size})")
     assert (result["outcome"], result["outputBytes"]) == (outcome, LIMIT)
 
@@ -83,7 +91,7 @@ async def test_the_raw_bytes_can_be_read_back_unchanged(api):
 
 async def test_a_character_cut_by_the_limit_is_left_out(api):
     result = await api.python("import sys; sys.stdout.write('x' + '€' * 50_000)")
-    assert (result["outcome"], result["outputBytes"]) == ("output_limit", LIMIT)
+    assert (result["outcome"], result["truncated"], result["outputBytes"]) == ("completed", True, LIMIT)
     assert result["output"] == "x" + "€" * ((LIMIT - 1) // 3)
 
 
@@ -99,10 +107,12 @@ DONE = json.dumps(
         "seconds": 0.1,
         "cpu_seconds": 0.1,
         "max_rss_bytes": 1,
+        "stdout_dropped_bytes": 0,
+        "stderr_dropped_bytes": 0,
         "oom_kills": 0,
     }
 ).encode()
-RUNNER_FRAMES = b"".join(struct.pack(">cI", kind, len(DONE)) + DONE for kind in (b"D", b"X", b"R"))
+RUNNER_FRAMES = b"".join(struct.pack(">cI", kind, len(DONE)) + DONE for kind in (b"D", b"X", b"R", b"V"))
 ENGINE_FRAME = struct.pack(">BxxxI", 1, len(RUNNER_FRAMES)) + RUNNER_FRAMES
 
 

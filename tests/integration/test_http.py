@@ -85,6 +85,7 @@ async def test_the_reply_names_the_limits_that_held(api):
         "maxProcesses": 256,
         "workspaceBytes": 500 * MIB,
         "scratchBytes": 100 * MIB,
+        "floodBytes": 16 * MIB,
     }
 
 

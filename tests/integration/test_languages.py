@@ -1,7 +1,11 @@
 """What a program may rely on, seen from outside."""
 
+from base64 import b64decode
+from textwrap import dedent
+
 import pytest
 
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 OK = ("completed", 0, "")
 LANGUAGES = ["python", "typescript"]
 
@@ -280,6 +284,9 @@ async def test_the_environment_holds_nothing_of_the_host(api, language, code, mo
         "HOME",
         "LANG",
         "LOGNAME",
+        "MPLBACKEND",
+        "MPLCONFIGDIR",
+        "OPENBLAS_NUM_THREADS",
         "PATH",
         "TMPDIR",
         "USER",
@@ -307,3 +314,131 @@ async def test_unicode_goes_in_and_out_unchanged(api):
     text = "grüße 世界 👩‍👩‍👧 \u202e"
     assert await run_python(api, f"print({text!r})") == f"{text}\n"
     assert await run_typescript(api, f"console.log({text!r})") == f"{text}\n"
+
+
+# --- pictures ---
+
+FIGURES = """
+import matplotlib.pyplot as plt
+plt.plot([1, 2, 3])
+plt.show()
+figure, axes = plt.subplots()
+axes.bar(["a", "b"], [1, 2])
+"""
+SIGNATURE = b"\x89PNG\r\n\x1a\n"
+
+
+def pictures_of(result):
+    pictures = [(image["mimeType"], b64decode(image["data"])) for image in result["images"]]
+    assert [image["bytes"] for image in result["images"]] == [len(data) for _, data in pictures]
+    assert all(kind == "image/png" and data.startswith(SIGNATURE) for kind, data in pictures)
+    return pictures
+
+
+async def test_a_program_without_pictures_lists_none(api):
+    assert (await api.python("print(1)"))["images"] == []
+
+
+async def test_figures_are_pictures_of_the_reply_and_the_journal_keeps_none(api):
+    result = await api.python(FIGURES)
+    assert ending(result) == OK, result
+    assert len(pictures_of(result)) == 2
+    status, stored = await api.get(f"/executions/{result['executionId']}")
+    assert (status, stored["images"]) == (200, None)
+
+
+async def test_a_stream_ends_with_the_pictures(api):
+    events = [event async for event in api.stream(FIGURES, "python")]
+    assert len(pictures_of(events[-1][1])) == 2
+
+
+@pytest.mark.parametrize("last", ["raise ValueError('v')", "import asyncio\nawait asyncio.sleep(0)"])
+async def test_figures_are_shown_however_the_program_ends_and_awaits(api, last):
+    assert len(pictures_of(await api.python(FIGURES + last))) == 2
+
+
+async def test_figures_beyond_the_limit_are_told_in_one_line(api):
+    code = "import matplotlib.pyplot as plt\nfor n in range(12):\n    plt.figure()\n    plt.plot([n, 1])\n"
+    result = await api.python(code)
+    assert (result["outcome"], len(pictures_of(result))) == ("completed", 10)
+    assert result["stderr"] == (
+        "2 pictures were not shown: An execution may show at most 10 pictures of 4194304 bytes in total.\n"
+    )
+
+
+async def test_pictures_of_every_kind_are_shown(api):
+    code = """
+        import io
+        import matplotlib.pyplot as plt
+        import pandas
+        from PIL import Image
+        from servers.output import emit_image
+        drawn = Image.new("RGB", (2, 2), "red")
+        drawn.save("/tmp/drawn.png")
+        written = io.BytesIO()
+        Image.new("RGB", (3, 3)).save(written, "PNG")
+        emit_image("/tmp/drawn.png")
+        emit_image(Image.new("CMYK", (4, 4)))
+        emit_image(written.getvalue())
+        figure = plt.figure()
+        figure.text(0, 0, "of a figure")
+        emit_image(figure)
+        plt.close(figure)
+        emit_image(pandas.DataFrame({"n": [1, 2]}).plot())
+    """
+    result = await api.python(dedent(code))
+    assert ending(result) == OK, result
+    assert len(pictures_of(result)) == 5
+
+
+async def test_typescript_shows_a_picture_by_its_path(api):
+    code = f"""
+        import {{ writeFileSync }} from 'node:fs';
+        import {{ emitImage }} from '/workspace/servers/output.js';
+        writeFileSync('pixel.png', Buffer.from('{PIXEL}', 'base64'));
+        await emitImage('pixel.png');
+    """
+    result = await api.typescript(code)
+    assert ending(result) == OK, result
+    assert pictures_of(result) == [("image/png", b64decode(PIXEL))]
+
+
+# --- errors ---
+
+
+@pytest.mark.parametrize(
+    ("language", "code", "hint"),
+    [
+        ("python", "import requests", "A sandbox has no network: call a tool instead."),
+        ("typescript", "import axios from 'axios';", "A sandbox has no network: call a tool instead."),
+        ("python", "import urllib.request\nurllib.request.urlopen('http://example.com')", "A sandbox has no network"),
+        ("typescript", "await fetch('http://example.com');", "A sandbox has no network"),
+        ("python", "import scipy", "scipy is not in the sandbox, and nothing can be installed. There are: bs4, "),
+        ("typescript", "import moment from 'moment';", "moment is not in the sandbox, and nothing can be installed. "),
+        ("python", "import pillow", "It is imported as PIL."),
+        ("python", "const n = 1;\nconsole.log(n);", 'This looks like TypeScript: set language to "typescript".'),
+        ("typescript", "import json\nprint(json.dumps({}))", 'This looks like Python: set language to "python".'),
+        ("python", "from servers.nothing import tool", "There is no server 'nothing'; "),
+        ("typescript", "import { tool } from '/workspace/servers/nothing/tool.js';", "There is no server 'nothing'; "),
+    ],
+)
+async def test_the_last_line_of_an_error_says_what_to_do(api, language, code, hint):
+    result = await api.execute(code, language, check="off")
+    assert result["exitCode"] == 1
+    assert result["stderr"].splitlines()[-1].startswith(hint)
+
+
+async def test_frames_of_packages_are_one_line(api):
+    result = await api.python("import pandas\npandas.DataFrame({'a': [1]})['b']")
+    assert [line for line in result["stderr"].splitlines() if not line.startswith("    ")] == [
+        "Traceback (most recent call last):",
+        '  File "/workspace/main.py", line 2, in <module>',
+        "  … 2 frames in pandas",
+        "KeyError: 'b'",
+    ]
+
+
+async def test_a_printed_promise_is_told(api):
+    result = await api.typescript("const later = Promise.resolve(1);\nconsole.log(later);")
+    assert (result["output"], result["exitCode"]) == ("Promise { 1 }\n", 0)
+    assert result["stderr"] == "A Promise was printed at main.ts:2: await it first.\n"

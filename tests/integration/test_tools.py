@@ -146,6 +146,54 @@ async def test_typescript_writes_a_file_through_a_real_server(stack):
     ]
 
 
+@pytest.mark.parametrize(
+    ("language", "code", "how"),
+    [
+        (
+            "python",
+            "open('/workspace/mine.txt', 'w').close()\n"
+            "from servers.filesystem import read_text_file\nread_text_file(path='/workspace/mine.txt')",
+            "read it here with open()",
+        ),
+        (
+            "typescript",
+            "import { writeFileSync } from 'node:fs';\nwriteFileSync('/workspace/mine.txt', '');\n"
+            "import { read_text_file } from '/workspace/servers/filesystem/index.js';\n"
+            "await read_text_file({ path: '/workspace/mine.txt' });",
+            "read it here with node:fs",
+        ),
+    ],
+)
+async def test_a_file_that_only_the_sandbox_has_is_explained(stack, language, code, how):
+    stderr = (await stack.api.execute(code, language))["stderr"]
+    assert f"/workspace/mine.txt is in the sandbox, and the tool's server has files of its own: {how}" in stderr
+
+
+@pytest.mark.parametrize(
+    ("language", "code", "how"),
+    [
+        ("python", "open('/workspace/yours.txt')", "servers.filesystem.read_text_file(path=...)."),
+        (
+            "typescript",
+            "import { readFileSync } from 'node:fs';\nreadFileSync('/workspace/yours.txt');",
+            "read_text_file from '/workspace/servers/filesystem/read_text_file.js'.",
+        ),
+    ],
+)
+async def test_a_file_that_only_a_server_may_have_is_explained(stack, language, code, how):
+    stderr = (await stack.api.execute(code, language))["stderr"]
+    assert stderr.splitlines()[-1] == (
+        f"The sandbox has files of its own: a file of the server 'filesystem' is read with {how}"
+    )
+
+
+async def test_a_misspelt_tool_is_answered_with_the_one_that_was_meant(stack):
+    code = "from servers.discovery import tool_info\ntool_info('memory', 'read_grap')"
+    assert (
+        "There is no tool memory/read_grap. Did you mean memory/read_graph?" in (await stack.api.python(code))["stderr"]
+    )
+
+
 async def test_python_composes_two_servers_and_filters_in_the_sandbox(stack):
     path = stack.files / "names.csv"
     code = f"""
@@ -182,9 +230,9 @@ from servers.postgres import echo
 print(await echo(text="a"))
 print(echo(text="b")["text"])
 """
-    result = await stack.api.python(code)
+    result = await stack.api.python(code, check="off")
     assert (result["output"], result["exitCode"]) == ("{'text': 'a'}\n", 1)
-    assert "TypeError: 'UnawaitedCall' object is not subscriptable" in result["stderr"]
+    assert "TypeError: The call was not awaited: write `await` before it" in result["stderr"]
 
 
 async def test_fifty_calls_run_at_once(stack):

@@ -28,14 +28,16 @@ class Api:
         """The same daemon with another key: `async with api.as_caller(key) as other`."""
         return Api.connect(self.url, key)
 
-    async def python(self, code: str, timeout_seconds: float = 30) -> dict[str, Any]:
-        return await self.execute(code, "python", timeout_seconds)
+    async def python(self, code: str, timeout_seconds: float = 30, check: str = "strict") -> dict[str, Any]:
+        return await self.execute(code, "python", timeout_seconds, check)
 
-    async def typescript(self, code: str, timeout_seconds: float = 30) -> dict[str, Any]:
-        return await self.execute(code, "typescript", timeout_seconds)
+    async def typescript(self, code: str, timeout_seconds: float = 30, check: str = "strict") -> dict[str, Any]:
+        return await self.execute(code, "typescript", timeout_seconds, check)
 
-    async def execute(self, code: str, language: str, timeout_seconds: float = 30) -> dict[str, Any]:
-        body = {"code": code, "language": language, "timeoutSeconds": timeout_seconds}
+    async def execute(
+        self, code: str, language: str, timeout_seconds: float = 30, check: str = "strict"
+    ) -> dict[str, Any]:
+        body = {"code": code, "language": language, "timeoutSeconds": timeout_seconds, "check": check}
         status, reply = await self.post("/execute", body)
         assert status == 200, reply
         return reply

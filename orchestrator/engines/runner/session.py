@@ -126,6 +126,7 @@ class SupervisorSession:
         """Let the program go on, or tell its end: whoever holds the sandbox then destroys it with all that runs."""
         strict, self._check, self._mistakes = self._check is Check.STRICT, Check.OFF, mistakes
         if strict and mistakes:
+            self._receive = lambda stream, data: None  # what it says of being ended is of no use to anybody
             _resolve(self._done, Ending(Outcome.REJECTED, mistakes=mistakes))
         else:
             self._pass()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import codecs
 from typing import Annotated
 
@@ -92,7 +93,7 @@ async def execute(request: web.Request, query: Query) -> web.StreamResponse:
         result = await running.result()
     if result.record.never_ran:
         return problem_of(fault_of(result.record.error_code, result.record.detail or ""), result.execution_id)
-    return web.Response(text=_reply(services, result), content_type=JSON)
+    return web.Response(text=await _reply(services, result), content_type=JSON)
 
 
 async def _stream(request: web.Request, running: RunningExecution) -> web.StreamResponse:
@@ -118,10 +119,14 @@ async def _stream(request: web.Request, running: RunningExecution) -> web.Stream
     for stream, decoder in decoders.items():
         if text := decoder.decode(b"", final=not result.record.truncated):
             await send(stream, OutputEvent(text=text))
-    await send("result", _reply(services, result))
+    await send("result", await _reply(services, result))
     await response.write_eof()
     return response
 
 
-def _reply(services: Services, result: ExecutionResult) -> str:
-    return ExecutionReply.of_result(result, services.tokens.count).model_dump_json(by_alias=True)
+async def _reply(services: Services, result: ExecutionResult) -> str:
+    def write() -> str:
+        return ExecutionReply.of_result(result, services.tokens.count).model_dump_json(by_alias=True)
+
+    # Pictures may have megabytes; most executions have none, and a thread would take longer than their reply.
+    return await asyncio.to_thread(write) if result.images else write()

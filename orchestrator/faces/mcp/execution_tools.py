@@ -53,8 +53,8 @@ Example: {"code": "import { execute_sql } from '/workspace/servers/postgres/exec
 execute_sql({ sql: 'select status from orders' });\\nconsole.log(rows.filter(r => r.status === 'open').length);"}
 
 In Python: {"language": "python", "code": "from servers.postgres import execute_sql\\n\
-print(len(execute_sql(sql='select 1')))"}; in async code, await each call. Show a picture with emit_image(bytes) from \
-servers.output, or emitImage(bytes) from '/workspace/servers/output.js'."""
+print(len(execute_sql(sql='select 1')))"}; in async code, await each call. Show a picture with plt.show(), \
+emit_image(figure, bytes or path) from servers.output, or emitImage(bytes or path) from '/workspace/servers/output.js'."""
 
 GET_EXECUTION = """\
 Reads the output of an earlier execution from an offset on, or the lines of it that contain a text. Use it when \
@@ -86,19 +86,22 @@ class ExecutionTools:
         questions: Budget,
         reporting: Reporting,
         servers_of: Callable[[Role], list[str]],
+        *,
+        with_packages: bool = True,
     ) -> None:
         self._executions = executions
         self._records = records
         self._questions = questions
         self._reporting = reporting
         self._servers_of = servers_of
+        self._packages = f" {PACKAGES_LINE}" if with_packages else ""
 
     def all(self) -> tuple[Tool[ExecuteCode], Tool[GetExecution], Tool[CancelExecution]]:
         return (
             Tool(
                 "execute_code",
                 "Execute code",
-                f"{EXECUTE_CODE} {PACKAGES_LINE}",
+                f"{EXECUTE_CODE}{self._packages}",
                 ExecuteCode,
                 ExecutionReport,
                 types.ToolAnnotations(read_only_hint=False, destructive_hint=True, open_world_hint=True),

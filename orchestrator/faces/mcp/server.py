@@ -167,15 +167,25 @@ class McpFace:
         return types.ReadResourceResult(contents=[contents])
 
 
-def build_mcp_face(services: Services, *, reply_tokens: int, progress_seconds: float, structured: bool) -> McpFace:
+def build_mcp_face(
+    services: Services, *, reply_tokens: int, progress_seconds: float, structured: bool, with_packages: bool
+) -> McpFace:
     """Put the tools and the resources together, on what the HTTP API stands on too."""
 
     def servers_of(role: Role) -> list[str]:
         return sorted(map(server_identifier, {tool.server for tool in services.catalog.visible(role)}))
 
     reporting = Reporting(services.tokens, reply_tokens, progress_seconds)
+    executing = ExecutionTools(
+        services.executions,
+        services.records,
+        services.questions,
+        reporting,
+        servers_of,
+        with_packages=with_packages,
+    )
     tools: list[Tool[Any]] = [
-        *ExecutionTools(services.executions, services.records, services.questions, reporting, servers_of).all(),
+        *executing.all(),
         *DiscoveryTools(services.toolbox, services.questions).all(),
         *ChatTools(services.chat, services.direct_calls).all(),
     ]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from orchestrator.domain.names import Names, tool_identifier
 from orchestrator.wrappers.backend import ToolModule, directory
-from orchestrator.wrappers.contract import Contract
+from orchestrator.wrappers.contract import Contract, OutputSource
 from orchestrator.wrappers.python.text import docstring, is_keyword_argument, literal
 from orchestrator.wrappers.python.types import BRIEF, TYPING_NAMES, Declarations, is_attribute_name
 from orchestrator.wrappers.rules import input_rule
@@ -33,6 +33,7 @@ class PythonBackend:
         named = f"Unpack[{takes}]" if input_is_typed_dict else "Any"
         optional = " = ..." if contract.needs_nothing and not input_is_typed_dict else ""
         types = "\n".join(declarations.texts)
+        contents_as = '    contents="list",\n' if contract.tool.lists_contents else ""
         function = (
             f"@overload\ndef {name}(arguments: {takes}{optional}, /) -> {returns}: ...\n"
             f"@overload\ndef {name}(**named: {named}) -> {returns}: ...\n"
@@ -47,6 +48,7 @@ class PythonBackend:
             f"    signature={literal(self.signature(contract))},\n"
             f"    rule={literal(input_rule(contract.input))},\n"
             f"    aliases={literal(_argument_aliases(contract.input.root))},\n"
+            f"{contents_as}"
             ")\n"
         )
         return f"{_HEADER}{_imports(types + function)}\n\n{types}\n\n{function}\n\n{definition}"
@@ -121,7 +123,7 @@ listServers, listTools, searchTools, toolInfo = list_servers, list_tools, search
             returns = BRIEF.of(contract.output.root, contract.output, depth, pieces)
             return f"{contract.name}({takes}) -> {returns}"
 
-        return short_enough(write)
+        return short_enough(write) + ("  # observed" if contract.output_source is OutputSource.OBSERVED else "")
 
     def example_call(self, contract: Contract) -> str:
         arguments = example_arguments(contract)

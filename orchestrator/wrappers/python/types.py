@@ -11,6 +11,7 @@ from orchestrator.wrappers.python.text import comment, literal
 from orchestrator.wrappers.signatures import Notation
 from orchestrator.wrappers.types import (
     ROOT,
+    AnyJson,
     Constant,
     Content,
     Document,
@@ -109,7 +110,7 @@ class Declarations:
                 return self._union(options, hint)
             case Reference(pointer=pointer):
                 return self._names[pointer]
-            case Unknown() | Never():
+            case Unknown() | AnyJson() | Never():
                 return "Any"
 
     def _union(self, options: Sequence[Type], hint: str) -> str:
@@ -132,8 +133,10 @@ def _joined(*texts: str) -> str:
 BRIEF = Notation(
     primitives=_PRIMITIVES,
     unknown="Any",
+    any_json="Any",
     any_record="dict",
     record="{{{}}}",
+    map_of=lambda values: f"dict[str, {values}]",
     separator=", ",
     literal=literal,
     key=literal,

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 
 from orchestrator.domain.names import Names
 from orchestrator.wrappers.backend import ToolModule, directory
-from orchestrator.wrappers.contract import Contract, TypeNames
+from orchestrator.wrappers.contract import Contract, OutputSource, TypeNames
 from orchestrator.wrappers.rules import input_rule
 from orchestrator.wrappers.signatures import Pieces, example_arguments, short_enough
 from orchestrator.wrappers.types import Content
 from orchestrator.wrappers.typescript.text import comment, literal
-from orchestrator.wrappers.typescript.types import BRIEF, declarations
+from orchestrator.wrappers.typescript.types import BRIEF, JSON_VALUE, declarations
 
 _HEADER = "// Generated from what the server says about its tools; imported with the ending .js.\n"
 
@@ -26,10 +27,12 @@ class TypescriptBackend:
             *declarations(contract.input, contract.input_type, names),
             *declarations(contract.output, contract.output_type, names, contract.output_source.value),
         ]
-        contents = [content for content in Content if any(f"${content}" in text for text in types)]
+        used = set(re.findall(r"\$(\w+)", "".join(types)))
+        contents = [name for name in (*Content, JSON_VALUE) if name in used]
         imports = "".join(f"import type {{ {content} as ${content} }} from '../content.js';\n" for content in contents)
         default = " = {}" if contract.needs_nothing else ""
         takes, returns = contract.input_type, contract.output_type
+        contents_as = "  contents: 'list',\n" if contract.tool.lists_contents else ""
         return "\n".join(
             [
                 f"{_HEADER}import {{ callTool as $call, type Tool as $Tool }} from '../_client.js';\n{imports}",
@@ -43,6 +46,7 @@ class TypescriptBackend:
                 f"  name: {literal(contract.tool.name)},\n"
                 f"  signature: {literal(self.signature(contract))},\n"
                 f"  rule: {literal(input_rule(contract.input))},\n"
+                f"{contents_as}"
                 "};\n",
             ]
         )
@@ -95,7 +99,7 @@ export async function toolInfo(server: string, tool: string): Promise<ToolSummar
             mark = "?" if contract.needs_nothing else ""
             return f"{contract.name}(args{mark}: {takes}): Promise<{returns}>"
 
-        return short_enough(write)
+        return short_enough(write) + (" /* observed */" if contract.output_source is OutputSource.OBSERVED else "")
 
     def example_call(self, contract: Contract) -> str:
         name, arguments = contract.name, example_arguments(contract)

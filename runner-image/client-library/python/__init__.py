@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys as _sys
 from importlib import import_module as _import_module
 from types import ModuleType as _ModuleType
 
@@ -11,5 +12,9 @@ def __getattr__(name: str) -> _ModuleType:
         raise AttributeError(name)
     try:
         return _import_module(f"{__name__}.{name}")
-    except ModuleNotFoundError as error:
-        raise AttributeError(f"There is no server '{name}'; servers.discovery.list_servers() lists them.") from error
+    except ModuleNotFoundError:
+        pass  # what is raised below has no cause that a program could care about
+    from ._names import missing
+
+    servers = _import_module(f"{__name__}.discovery").list_servers()
+    raise missing(_sys._getframe(1), "There is no server", name, "there are", servers)

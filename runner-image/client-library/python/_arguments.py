@@ -33,15 +33,18 @@ def problems(rule: Rule, value: Any, path: str = "") -> list[str]:
 
 def _object_problems(rule: Rule, value: Mapping[str, Any], path: str) -> Iterator[str]:
     inside = f"{path}." if path else ""
-    for name in rule.get("required", ()):
-        if name not in value:
-            yield f"`{inside}{name}` is required."
-    for name, item in value.items():
-        if name in rule["properties"]:
-            yield from problems(rule["properties"][name], item, f"{inside}{name}")
+    missing = [name for name in rule.get("required", ()) if name not in value]
+    unknown = [name for name in value if name not in rule["properties"]]
+    for name in missing:
+        yield f"`{inside}{name}` is required."
+    for name in value:
+        if name not in unknown:
+            yield from problems(rule["properties"][name], value[name], f"{inside}{name}")
         elif rule.get("additionalProperties") is not True:
             free = (candidate for candidate in rule["properties"] if candidate not in value)
             meant = next((candidate for candidate in free if _is_typo(str(name), candidate)), None)
+            if meant is None and len(missing) == len(unknown) == 1:
+                meant = missing[0]
             if meant is not None:
                 yield f"`{inside}{name}` is unknown; did you mean `{meant}`?"
             elif rule.get("additionalProperties") is False:

@@ -26,11 +26,14 @@ _connections = Connections()
 class Tool:
     """One tool of one server, as its wrapper describes it."""
 
-    def __init__(self, *, server: str, name: str, signature: str, rule: Rule, aliases: Mapping[str, str]) -> None:
+    def __init__(
+        self, *, server: str, name: str, signature: str, rule: Rule, aliases: Mapping[str, str], contents: str = ""
+    ) -> None:
         self._about = {"server": server, "tool": name}
         self._signature = signature
         self._rule = rule
         self._aliases = aliases
+        self._lists_contents = contents == "list"
 
     def call(self, arguments: Any, named: Mapping[str, Any]) -> Any:
         """Check the arguments, then call the tool: its result, or in async code an awaitable of it."""
@@ -44,13 +47,13 @@ class Tool:
             body = json.dumps({**self._about, "arguments": given}, allow_nan=False)
         except (TypeError, ValueError, RecursionError) as error:
             raise self._invalid(f"The arguments cannot be written as JSON: {error}") from None
-        return result_or_awaitable(lambda: self._result(body))
+        return result_or_awaitable(lambda: self._result(body, given))
 
     def _invalid(self, message: str) -> InvalidArguments:
         hint = f"Usage: {self._signature}"
         return InvalidArguments(message, **self._about, code="invalid_arguments", hint=hint)
 
-    def _result(self, body: str) -> Any:
+    def _result(self, body: str, given: Mapping[str, Any]) -> Any:
         result = ask("/call", body, **self._about)
         contents = result.get("content")
         contents = contents if isinstance(contents, list) else []
@@ -58,11 +61,14 @@ class Tool:
             texts = [
                 str(each.get("text", "")) for each in contents if isinstance(each, dict) and each.get("type") == "text"
             ]
-            raise ToolError("\n".join(texts) or "The tool failed without a message.", **self._about)
-        if result.get("structuredContent") is not None:
+            from ._paths import hint_on_paths
+
+            message = "\n".join(texts) or "The tool failed without a message."
+            raise ToolError(message, **self._about, hint=hint_on_paths(message, given))
+        if result.get("structuredContent") is not None and not self._lists_contents:
             return result["structuredContent"]
         values = [self._value_of(content) for content in contents]
-        return values if len(values) > 1 else next(iter(values), None)
+        return values if len(values) > 1 or self._lists_contents else next(iter(values), None)
 
     def _value_of(self, content: Any) -> Any:
         if not isinstance(content, dict):

@@ -31,7 +31,9 @@ class Directory:
             return _Names(f"{each}/{tool}" for each in self._entries for tool in self.tools(each))
         entry = self._entry(server)
         if not entry:
-            raise ValueError(f"There is no server '{server}'; there are: {', '.join(self._entries)}")
+            from ._names import instead
+
+            raise ValueError(f"There is no server '{server}'{instead(server, 'there are', list(self._entries))}")
         return _Names(entry["tools"])
 
     def search(self, query: str | list[str], **options: Any) -> list[dict[str, Any]]:

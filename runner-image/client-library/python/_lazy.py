@@ -15,7 +15,9 @@ class _Tools(ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         if name not in self.__all__:
-            raise AttributeError(f"{self.__name__} has no tool '{name}'; it has: {', '.join(self.__all__)}")
+            from ._names import missing
+
+            raise missing(sys._getframe(1), f"{self.__name__} has no tool", name, "it has", self.__all__)
         import_module(f"{self.__name__}.{name}")
         return self.__dict__[name]
 

@@ -20,6 +20,7 @@ _Place = tuple[str, int, str]
 # More calls than these wait here, not in the gateway.
 _MAX_THREADS = 64
 _LIBRARY = f"{os.path.dirname(__file__)}/"
+_MUST_BE_AWAITED = "The call was not awaited: write `await` before it to get its result."
 _ADVICE = "The call was not awaited, so nothing could catch its failure: in async code, await each call."
 
 
@@ -74,10 +75,9 @@ os.register_at_fork(after_in_child=_start_anew)
 
 
 class UnawaitedCall(Coroutine[Any, Any, Any]):
-    """A call that has begun and is to be awaited.
+    """A call that has begun and is to be awaited; whatever else is done with it says so.
 
-    Python names the class when a program forgets that: "'UnawaitedCall' object is not subscriptable". It is a coroutine
-    so that asyncio.create_task and task groups accept it.
+    It is a coroutine so that asyncio.create_task and task groups accept it.
     """
 
     __slots__ = ("__weakref__", "_future", "_steps")
@@ -106,6 +106,17 @@ class UnawaitedCall(Coroutine[Any, Any, Any]):
 
     def __repr__(self) -> str:
         return "<UnawaitedCall: await it to get its result>"
+
+    def _must_be_awaited(self, *_: Any) -> Any:
+        raise TypeError(_MUST_BE_AWAITED)
+
+    __bool__ = __len__ = __iter__ = __getitem__ = __contains__ = __float__ = __int__ = _must_be_awaited
+    __add__ = __radd__ = __sub__ = __mul__ = __truediv__ = __lt__ = __le__ = __gt__ = __ge__ = _must_be_awaited
+
+    def __getattr__(self, name: str) -> Any:
+        # asyncio asks for names of this kind, and can do without.
+        hint = "" if name.startswith(("__", "cr_", "gi_")) else f" {_MUST_BE_AWAITED}"
+        raise AttributeError(f"An UnawaitedCall has no '{name}'.{hint}")
 
     def __del__(self) -> None:
         """Wait for a call that nobody can await any more, so that plain statements are carried out in their order."""

@@ -13,7 +13,7 @@ export type Rule = {
   additionalProperties?: boolean;
 };
 
-export type Tool = { server: string; name: string; signature: string; rule: Rule };
+export type Tool = { server: string; name: string; signature: string; rule: Rule; contents?: 'list' };
 
 type Json = { [name: string]: unknown };
 
@@ -46,6 +46,7 @@ function invalid(tool: Tool, message: string): InvalidArguments {
 
 /** Returns a sentence for each thing that is wrong with the value. */
 function problems(rule: Rule, value: unknown, path: string): string[] {
+  if (value instanceof Promise) return [`${path ? `\`${path}\`` : 'The argument'} is a Promise: await it first.`];
   // What a Date, for example, becomes is its own affair.
   if (typeof (value as { toJSON?: unknown } | null)?.toJSON === 'function') return [];
   if (!fits(rule, value)) return [`\`${path}\` must be ${expected(rule)}, not ${shown(value)}.`];
@@ -61,14 +62,15 @@ function problems(rule: Rule, value: unknown, path: string): string[] {
 function objectProblems(rule: Rule, properties: { [name: string]: Rule }, value: Json, path: string): string[] {
   const inside = path ? `${path}.` : '';
   const names = Object.keys(value).filter((name) => value[name] !== undefined);
-  const found = (rule.required ?? [])
-    .filter((name) => !names.includes(name))
-    .map((name) => `\`${inside}${name}\` is required.`);
+  const missing = (rule.required ?? []).filter((name) => !names.includes(name));
+  const unknown = names.filter((name) => !Object.hasOwn(properties, name));
+  const found = missing.map((name) => `\`${inside}${name}\` is required.`);
   for (const name of names) {
     if (Object.hasOwn(properties, name)) {
       found.push(...problems(properties[name] ?? {}, value[name], `${inside}${name}`));
     } else if (rule.additionalProperties !== true) {
-      const meant = Object.keys(properties).find((free) => !names.includes(free) && isTypo(name, free));
+      const alike = Object.keys(properties).find((free) => !names.includes(free) && isTypo(name, free));
+      const meant = alike ?? (missing.length === 1 && unknown.length === 1 ? missing[0] : undefined);
       if (meant !== undefined) found.push(`\`${inside}${name}\` is unknown; did you mean \`${meant}\`?`);
       else if (rule.additionalProperties === false) found.push(`\`${inside}${name}\` is unknown.`);
     }
@@ -104,7 +106,8 @@ function shown(value: unknown): string {
 
 const plain = (name: string): string => name.toLowerCase().replaceAll(/[-_ ]/g, '');
 
-function isTypo(name: string, candidate: string): boolean {
+/** Tells whether one name may be meant by the other. */
+export function isTypo(name: string, candidate: string): boolean {
   const [first, second] = [plain(name), plain(candidate)];
   if (first === second) return true;
   const allowed = Math.min(first.length, second.length) >= 8 ? 2 : 1;

@@ -15,8 +15,12 @@ export async function callTool<T>(tool: Tool, args: unknown): Promise<T> {
   const about = { server: tool.server, tool: tool.name };
   const names = `"server":${JSON.stringify(tool.server)},"tool":${JSON.stringify(tool.name)}`;
   const result = await ask('/call', `{${names},"arguments":${checkedArguments(tool, args)}}`, about);
-  if ((result as CallResult).isError) throw new ToolError(errorMessage(result as CallResult), about);
-  return unwrap(result as CallResult, about) as T;
+  if ((result as CallResult).isError) {
+    const message = errorMessage(result as CallResult);
+    const { hintOnPaths } = await import('./_paths.js');
+    throw new ToolError(message, { ...about, ...hintOnPaths(message, args) });
+  }
+  return unwrap(result as CallResult, about, tool.contents) as T;
 }
 
 /** Returns the gateway's answer, or throws the ToolError that it stands for. */

@@ -1,5 +1,6 @@
 // Finds servers and tools by the names under which they are imported.
 
+import { isTypo } from './_arguments.js';
 import { ask } from './_client.js';
 
 export type SearchOptions = { server?: string; detail?: 'name' | 'description' | 'full'; limit?: number };
@@ -23,7 +24,11 @@ export class Directory {
   tools(server?: string): string[] {
     if (server === undefined) return this.servers().flatMap((each) => this.tools(each).map((tool) => `${each}/${tool}`));
     const entry = this.entry(server);
-    if (!entry) throw new Error(`There is no server '${server}'; there are: ${this.servers().join(', ')}`);
+    if (!entry) {
+      const meant = this.servers().find((each) => isTypo(server, each));
+      const question = meant === undefined ? '' : ` Did you mean '${meant}'?`;
+      throw new Error(`There is no server '${server}'; there are: ${this.servers().join(', ')}.${question}`);
+    }
     return Object.keys(entry.tools);
   }
 

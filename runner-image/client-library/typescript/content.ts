@@ -7,6 +7,9 @@ export type Audio = { type: 'audio'; mimeType: string; data: Uint8Array };
 export type Resource = { type: 'resource'; uri: string; mimeType?: string; text?: string; data?: Uint8Array };
 export type ResourceLink = { type: 'resource_link'; uri: string; name: string; [key: string]: unknown };
 
+/** What JSON can hold. */
+export type JsonValue = string | number | boolean | null | JsonValue[] | { [key: string]: JsonValue };
+
 /** The result of a call, as the protocol defines it. */
 export type CallResult = { content?: unknown; structuredContent?: unknown; isError?: boolean };
 
@@ -15,10 +18,12 @@ type Json = Record<string, unknown>;
 const isObject = (value: unknown): value is Json => typeof value === 'object' && value !== null;
 const contents = (result: CallResult): unknown[] => (Array.isArray(result.content) ? result.content : []);
 
-/** Returns the structured content, or the value of the one content, or a list of values. */
-export function unwrap(result: CallResult, about: { server: string; tool: string }): unknown {
-  if (result.structuredContent !== undefined && result.structuredContent !== null) return result.structuredContent;
+/** Returns the structured content, or the value of the one content, or a list of values; or always the list. */
+export function unwrap(result: CallResult, about: { server: string; tool: string }, as?: 'list'): unknown {
+  const structured = result.structuredContent;
+  if (as !== 'list' && structured !== undefined && structured !== null) return structured;
   const unwrapped = contents(result).map((content) => unwrapContent(content, about));
+  if (as === 'list') return unwrapped;
   return unwrapped.length > 1 ? unwrapped : (unwrapped[0] ?? null);
 }
 

@@ -19,6 +19,12 @@ export class ToolError extends Error {
   override get name(): string {
     return this.constructor.name;
   }
+
+  /** Prints as its message and the program's own frames; the message has all that its fields say. */
+  [Symbol.for('nodejs.util.inspect.custom')](): string {
+    const lines = String(this.stack).split('\n');
+    return lines.filter((line) => !/^ +at .*(?:\/servers\/\S+\.ts:|node:)/.test(line)).join('\n');
+  }
 }
 
 /** The role of this execution may not call the tool. */

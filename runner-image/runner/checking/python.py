@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
 import re
 import sys
@@ -20,6 +21,7 @@ from checking.wrapped import OBSERVED, Servers
 _SUFFIX = ".py"
 _TY = os.environ.get("CODE_EXECUTOR_TY", "/opt/check/ty")
 _NODE = os.environ.get("CODE_EXECUTOR_NODE", "/usr/local/bin/node")
+_PACKAGES = f"/usr/local/lib/python3.{sys.version_info.minor}/dist-packages"
 _RUNNER = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _COMPLAINT = re.compile(r".*?main\.py:(\d+):(\d+): error\[([\w-]+)\] (.*)")
 _UNDEFINED = re.compile(r"Name `(\w+)` used when not defined")
@@ -91,11 +93,26 @@ def _seen_by_ty(workspace: str, path: str, instead: bytes | None) -> Iterator[st
 
 def _start_ty(workspace: str, path: str) -> Compiler | None:
     command = [_TY, "check", "--output-format", "concise", "--color", "never", "--no-progress"]
-    command += ["--python-version", f"3.{sys.version_info.minor}", "--project", workspace, path]
+    command += ["--python-version", f"3.{sys.version_info.minor}", "--project", workspace]
+    # Reading the types of pandas takes longer than all the rest, and what a program does with it is its own affair.
+    packages = [f"{name}{deeper}" for name in _packages() for deeper in ("", ".**")]
+    command += ["--config", f"analysis.replace-imports-with-any={json.dumps(packages)}", path]
     try:
         return Compiler(command, {"TY_MAX_PARALLELISM": "1", "HOME": workspace})
     except OSError:
         return None
+
+
+def _packages() -> Iterator[str]:
+    """Yield the names of what can be imported besides the standard library."""
+    try:
+        names = os.listdir(_PACKAGES)
+    except OSError:
+        return
+    for name in names:
+        module = name.partition(".")[0]
+        if module.isidentifier():
+            yield module
 
 
 class _Tool:

@@ -9,15 +9,19 @@ import os
 import select
 import sys
 from _ast import PyCF_ALLOW_TOP_LEVEL_AWAIT
-from _collections_abc import Callable
 from types import FunctionType, ModuleType, TracebackType
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from importlib.machinery import ModuleSpec
 
 MAIN = os.path.join(os.getcwd(), "main.py")
 
+_HERE = os.path.dirname(os.path.abspath(__file__))
 _CONTROL_FD = 3
 _READY_FD = 4
 _CO_COROUTINE = 0x80
-_NO_LOCKS = "A sandbox has no shared memory for process pools and multiprocessing locks: use threads or subprocess."
 _PRELOAD = b"L"
 # What calling tools and awaiting need, in steps of some milliseconds each.
 _PRELOADED = (
@@ -68,34 +72,61 @@ def _become_main(path: str) -> ModuleType:
     return module
 
 
-def _print_at_once(display: Callable[[], None]) -> None:
-    """Print in one piece: unbuffered, a traceback would be written in a hundred."""
-    stderr, sys.stderr = sys.stderr, io.StringIO()
+def _runtime(name: str) -> ModuleType:
+    """Load a module of ours, whose directory is not on the program's path."""
+    sys.path.insert(0, _HERE)
     try:
-        display()
+        return __import__(f"_runtime.{name}", fromlist=(name,))
     finally:
-        text, sys.stderr = sys.stderr.getvalue(), stderr
-        stderr.write(text)
+        sys.path.remove(_HERE)
 
 
-def _explain(error: BaseException, trace: TracebackType | None) -> None:
-    """Add a note to an error whose cause is the sandbox."""
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    if trace is not None and trace.tb_frame.f_code.co_filename.endswith("/multiprocessing/synchronize.py"):
-        error.add_note(_NO_LOCKS)
-
-
-def _show_only_frames_from(path: str) -> None:
-    """Leave out the frames above the program's own: they are ours, or asyncio's when it awaits at the top level."""
+def _show_failures_of(path: str) -> None:
+    """Show an uncaught error with the program's own frames, and with what to do about it where that is known."""
 
     def show(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        # The frames above the program's own are ours, or asyncio's when it awaits at the top level.
         while trace is not None and trace.tb_frame.f_code.co_filename != path:
             trace = trace.tb_next
-        _explain(error, trace)
-        _print_at_once(lambda: sys.__excepthook__(kind, error.with_traceback(trace), trace))
+        stderr, sys.stderr = sys.stderr, io.StringIO()
+        try:
+            sys.__excepthook__(kind, error.with_traceback(trace), trace)
+        finally:
+            text, sys.stderr = sys.stderr.getvalue(), stderr
+        try:
+            # After an interrupt, loading modules would make the interpreter forget how it has to end.
+            if isinstance(error, Exception):
+                text = _runtime("failures").shortened(text, os.path.dirname(path))
+                text += _runtime("hints").hint(error, trace, path)
+        except Exception:  # noqa: S110 - a program may break what this needs; its error is shown all the same
+            pass
+        stderr.write(text)  # in one piece: unbuffered, a trace would be written in a hundred
 
     sys.excepthook = show
+
+
+class _WatchForMatplotlib:
+    """Sees when the program loads matplotlib, so that its figures can be shown as pictures."""
+
+    @classmethod
+    def find_spec(
+        cls, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if name != "matplotlib.backend_bases":
+            return None
+        sys.meta_path.remove(cls)
+        from importlib.machinery import PathFinder
+
+        spec = PathFinder.find_spec(name, path, target)
+        if spec is not None and spec.loader is not None:
+            load = spec.loader.exec_module
+
+            def load_and_show(module: ModuleType) -> None:
+                load(module)
+                _runtime("figures").show_figures_of(module)
+
+            spec.loader.exec_module = load_and_show  # type: ignore[method-assign]
+        return spec
 
 
 def _run(code: str) -> int:
@@ -143,7 +174,8 @@ def _exit_quickly(status: int) -> None:
 def main() -> None:
     code, environment = _receive()
     os.environ.update(environment)
-    _show_only_frames_from(MAIN)
+    _show_failures_of(MAIN)
+    sys.meta_path.insert(0, _WatchForMatplotlib)
     _exit_quickly(_run(code))
 
 

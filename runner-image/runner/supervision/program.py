@@ -20,6 +20,10 @@ _AT_LOW_PRIORITY = ["/usr/bin/nice", "-n", "10"]
 _AT_LOWEST_PRIORITY = ["/usr/bin/nice", "-n", "19"]
 _OOM_SCORE_ADJUSTMENT = 1000
 
+# Matplotlib looks for its list of fonts in a directory that it can write to; the list itself is in the image.
+_FONT_LISTS = "/opt/matplotlib"
+_MATPLOTLIB = "/tmp/.matplotlib"  # noqa: S108 - a tmpfs of this sandbox alone
+
 
 class Program:
     """The supervisor's view of the process: its pid and our non-blocking ends of its pipes."""
@@ -49,6 +53,7 @@ def start(command: list[str], workspace: str) -> Program:
     ready, ready_end = _pipe()
     stdout, stdout_end = _pipe()
     stderr, stderr_end = _pipe()
+    _link_font_lists()
     targets = {1: stdout_end, 2: stderr_end, _CONTROL_FD: control_end, _READY_FD: ready_end}
     pid = _spawn([*_AT_LOW_PRIORITY, *command], workspace, targets)
     for fd in targets.values():
@@ -88,6 +93,10 @@ def _spawn(command: list[str], workspace: str, targets: dict[int, int]) -> int:
         "LOGNAME": "runner",
         "LANG": "C.UTF-8",
         "TMPDIR": "/tmp",  # noqa: S108 - a tmpfs of this sandbox alone
+        "MPLBACKEND": "agg",
+        "MPLCONFIGDIR": _MATPLOTLIB,
+        # One thread for each of the host's CPUs would only get in each other's way, and count as processes.
+        "OPENBLAS_NUM_THREADS": "1",
     }
     return os.posix_spawn(
         command[0],
@@ -98,6 +107,17 @@ def _spawn(command: list[str], workspace: str, targets: dict[int, int]) -> int:
         setsigmask=[],
         setsigdef=[*signals.IGNORED, signals.CHILD_ENDED],
     )
+
+
+def _link_font_lists() -> None:
+    try:
+        names = os.listdir(_FONT_LISTS)
+        os.mkdir(_MATPLOTLIB)
+        for name in names:
+            os.symlink(f"{_FONT_LISTS}/{name}", f"{_MATPLOTLIB}/{name}")
+    except OSError:
+        # An image without packages; or no room, then matplotlib makes a list of its own.
+        return
 
 
 def _offer_to_oom_killer(pid: int) -> None:

@@ -7,6 +7,7 @@ import { format } from 'node:util';
 import { isMainThread } from 'node:worker_threads';
 
 import { workspace } from './hooks.mjs';
+import { hintOnPrintedPromise, watchPrintedPromises } from './promises.mjs';
 import { printToStderr, traceOf } from './trace.mjs';
 
 const CONTROL_FD = 3;
@@ -100,6 +101,8 @@ function reportUncaughtErrors() {
 /** Skips the teardown of the interpreter, as process.exit() does, if the program itself does not listen for the exit. */
 function leaveQuickly() {
   process.on('exit', (exitCode) => {
+    const hint = hintOnPrintedPromise();
+    if (hint) printToStderr(hint);
     if (process.listenerCount('exit') === 1) process.reallyExit(exitCode);
   });
 }
@@ -108,6 +111,7 @@ if (isMainThread) {
   passOnlyHooksToForks();
   writeSynchronously();
   await warmUp();
+  watchPrintedPromises();
   extendEnvironment(await receive());
   reportUncaughtErrors();
   leaveQuickly();

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from base64 import b64decode
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from tests.unit.client_library.gateway import GRANT, Gateway, Request, text
 from tests.unit.client_library.test_typescript_client import CLOSED, READ
 from tests.unit.client_library.workspace import Workspace
 
+NOT_AWAITED = "The call was not awaited: write `await` before it to get its result."
 IMPORT = "import asyncio, json\nfrom servers.file_system import read_file\n"
 
 
@@ -175,6 +177,7 @@ def test_gateway_that_is_not_there_is_an_unavailable_tool(workspace: Workspace, 
         ("path='x', mode='texd'", "`mode` must be one of 'text', 'binary', not 'texd'."),
         ("path='x', Head=1", "`Head` is unknown; did you mean `head`?"),
         ("path='x', haed=1", "`haed` is unknown; did you mean `head`?"),
+        ("file='x'", "`path` is required. `file` is unknown; did you mean `path`?"),
         ("path='x', edits=[{'line': 1}, {}]", "`edits[1].line` is required."),
         ("path='x', when=1", "`when` must be a string or None, not 1."),
         (
@@ -221,7 +224,118 @@ except AttributeError as error:
     print(error)
 """
     printed = run(workspace, gateway, program)
-    assert printed == "servers.file_system has no tool 'reed_file'; it has: close, read_file\n"
+    assert printed == (
+        "servers.file_system has no tool 'reed_file'; it has: close, read_file. Did you mean 'read_file'?\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("statement", "complaint"),
+    [
+        ("from servers import file_sytem", "There is no server 'file_sytem'; there are: file_system. Did you mean "),
+        ("import servers; servers.absent", "There is no server 'absent'; there are: file_system."),
+        ("from servers.file_system import reed_file", "servers.file_system has no tool 'reed_file'; it has: close, "),
+        (
+            "from servers import discovery; discovery.list_tools('file_sytem')",
+            "There is no server 'file_sytem'; there are: file_system. Did you mean 'file_system'?",
+        ),
+    ],
+)
+def test_wrong_name_is_answered_with_those_that_are_there(
+    statement: str, complaint: str, workspace: Workspace, gateway: Gateway
+) -> None:
+    program = f"""
+try:
+    {statement}
+except (ImportError, AttributeError, ValueError) as error:
+    print(error)
+    assert error.__cause__ is None and error.__context__ is None
+"""
+    assert run(workspace, gateway, program).startswith(complaint)
+
+
+def test_absent_name_can_be_asked_for(workspace: Workspace, gateway: Gateway) -> None:
+    program = """
+import servers
+from servers import file_system
+print(hasattr(servers, "absent"), hasattr(file_system, "absent"), getattr(file_system, "absent", None))
+"""
+    assert run(workspace, gateway, program) == "False False None\n"
+
+
+@pytest.mark.parametrize(
+    ("message", "path", "is_told"),
+    [
+        ("ENOENT: no such file or directory", "main.py", False),
+        ("ENOENT: no such file or directory", "./main.py", True),
+        ("Access denied - path outside allowed directories", "{home}/main.py", True),
+        ("ENOENT: no such file or directory", "{home}/absent.py", False),
+        ("The disk is full", "{home}/main.py", False),
+    ],
+)
+def test_path_that_only_the_sandbox_has_is_explained(
+    message: str, path: str, is_told: bool, workspace: Workspace, gateway: Gateway
+) -> None:
+    gateway.answers((200, {**text(message)[1], "isError": True}))
+    at_home = path.format(home=workspace.path)
+    error = failure_of(workspace, gateway, f"path={at_home!r}")
+    hint = (
+        f"\n{at_home} is in the sandbox, and the tool's server has files of its own: "
+        "read it here with open(), or pass its content to a tool that writes files."
+    )
+    assert error["message"] == f"file-system/read.file: {message}{hint if is_told else ''}"
+
+
+PICTURES = """
+class Figure:
+    def savefig(self, file, *, format, bbox_inches):
+        file.write(f"figure as {format}".encode())
+
+class Axes:
+    figure = Figure()
+
+class Drawing:
+    def __init__(self, mode="RGB"):
+        self.mode = mode
+    def convert(self, mode):
+        return Drawing(mode)
+    def save(self, file, *, format):
+        file.write(f"drawing in {self.mode} as {format}".encode())
+
+import pathlib
+from servers.content import Image
+from servers.output import emit_image
+pathlib.Path("picture.png").write_bytes(b"in a file")
+pictures = [
+    b"bytes", bytearray(b"array"), memoryview(b"view"), Image("image/png", b"of a tool"),
+    "picture.png", pathlib.Path("picture.png"), Figure(), Axes(), Drawing(), Drawing("CMYK"),
+]
+"""
+SHOWN = [
+    *("bytes", "array", "view", "of a tool", "in a file", "in a file"),
+    *("figure as png", "figure as png", "drawing in RGB as PNG", "drawing in RGB as PNG"),
+]
+
+
+@pytest.mark.parametrize(
+    "show",
+    [
+        "for each in pictures: emit_image(each)",
+        "import asyncio\nasync def main():\n    for each in pictures: await emit_image(each)\nasyncio.run(main())",
+    ],
+    ids=["plain", "async"],
+)
+def test_pictures_of_every_kind_are_shown(show: str, workspace: Workspace, gateway: Gateway) -> None:
+    run(workspace, gateway, f"{PICTURES}{show}")
+    assert [b64decode(request.body["data"]).decode() for request in gateway.requests] == SHOWN
+
+
+def test_what_is_no_picture_is_not_sent(workspace: Workspace, gateway: Gateway) -> None:
+    program = f"{PICTURES}try:\n    emit_image(5)\nexcept TypeError as error:\n    print(error)"
+    assert run(workspace, gateway, program) == (
+        "`picture` must be a matplotlib figure, a PIL image, a path, bytes or an Image, not int.\n"
+    )
+    assert gateway.requests == []
 
 
 def test_only_what_is_used_is_loaded(workspace: Workspace, gateway: Gateway) -> None:
@@ -353,13 +467,17 @@ asyncio.run(main())
 @pytest.mark.parametrize(
     ("use", "complaint"),
     [
-        ("rows[0]", "'UnawaitedCall' object is not subscriptable"),
-        ("len(rows)", "object of type 'UnawaitedCall' has no len()"),
-        ("list(rows)", "'UnawaitedCall' object is not iterable"),
-        ("'n' in rows", "argument of type 'UnawaitedCall' is not iterable"),
-        ("rows + 1", "unsupported operand type(s) for +: 'UnawaitedCall' and 'int'"),
-        ("rows.get('n')", "'UnawaitedCall' object has no attribute 'get'"),
-        ("rows.result()", "'UnawaitedCall' object has no attribute 'result'"),
+        ("rows[0]", NOT_AWAITED),
+        ("len(rows)", NOT_AWAITED),
+        ("list(rows)", NOT_AWAITED),
+        ("'n' in rows", NOT_AWAITED),
+        ("if rows: pass", NOT_AWAITED),
+        ("rows or []", NOT_AWAITED),
+        ("rows + 1", NOT_AWAITED),
+        ("sorted([rows, rows])", NOT_AWAITED),
+        ("int(rows)", NOT_AWAITED),
+        ("rows.get('n')", f"An UnawaitedCall has no 'get'. {NOT_AWAITED}"),
+        ("rows.result()", f"An UnawaitedCall has no 'result'. {NOT_AWAITED}"),
         ("json.dumps({'rows': rows})", "Object of type UnawaitedCall is not JSON serializable"),
     ],
 )
@@ -608,3 +726,22 @@ def test_program_without_a_gateway_is_told_so(workspace: Workspace, gateway: Gat
         "ToolUnavailable: file-system/read.file: Tools can be called only where CODE_EXECUTOR_GATEWAY and "
         "CODE_EXECUTOR_GRANT are set.\n" in completed.stderr
     )
+
+
+@pytest.mark.parametrize(
+    ("result", "value"),
+    [
+        (text()[1], []),
+        (text('{"a": 1}')[1], [{"a": 1}]),
+        (text("one", "two")[1], ["one", "two"]),
+        ({"content": [{"type": "text", "text": "one"}], "structuredContent": {"a": 1}}, ["one"]),
+        ({"structuredContent": {"a": 1}}, []),
+    ],
+)
+def test_a_server_may_always_give_the_list_of_contents(
+    workspace: Workspace, gateway: Gateway, result: Any, value: Any
+) -> None:
+    gateway.answers((200, result))
+    rows = Tool("rows", "rows", "", {"type": "object"}, lists_contents=True)
+    program = "import json\nfrom servers.rows import rows\nprint(json.dumps(rows()))"
+    assert json.loads(run(workspace, gateway, program, rows)) == value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from base64 import b64decode
 from typing import Any
 
 import pytest
@@ -184,6 +185,9 @@ def test_gateway_that_is_not_there_is_an_unavailable_tool(workspace: Workspace, 
         ("{ path: 'x', mode: 'texd' }", """`mode` must be one of "text", "binary", not "texd"."""),
         ("{ path: 'x', Head: 1 }", "`Head` is unknown; did you mean `head`?"),
         ("{ path: 'x', haed: 1 }", "`haed` is unknown; did you mean `head`?"),
+        ("{ file: 'x' }", "`path` is required. `file` is unknown; did you mean `path`?"),
+        ("{ path: Promise.resolve('x') }", "`path` is a Promise: await it first."),
+        ("Promise.resolve({ path: 'x' })", "The argument is a Promise: await it first."),
         ("{ path: 'x', edits: [{ line: 1 }, {}] }", "`edits[1].line` is required."),
         ("{ path: 'x', when: 1 }", "`when` must be a string or null, not 1."),
         ("{ path: 'x', extra: 1n }", "The arguments cannot be written as JSON: Do not know how to serialize a BigInt"),
@@ -250,6 +254,59 @@ def test_uncaught_error_points_at_the_line_of_the_program(workspace: Workspace, 
     assert "main.ts:3:1" in completed.stderr
 
 
+def test_caught_error_prints_as_its_message_and_the_programs_frames(workspace: Workspace, gateway: Gateway) -> None:
+    gateway.answers((200, {**text("No such table")[1], "isError": True}))
+    program = f"""{IMPORT}
+await read_file({{ path: 'x' }}).catch((error) => console.log(error));
+"""
+    message, *frames = run(workspace, gateway, program).splitlines()
+    assert message == "ToolError: file-system/read.file: No such table"
+    assert all("main.ts" in frame for frame in frames)
+
+
+@pytest.mark.parametrize(
+    ("message", "path", "is_told"),
+    [
+        ("ENOENT: no such file or directory", "main.ts", False),
+        ("ENOENT: no such file or directory", "./main.ts", True),
+        ("Access denied - path outside allowed directories", "/workspace/main.ts", True),
+        ("ENOENT: no such file or directory", "/workspace/absent.ts", False),
+        ("The disk is full", "/workspace/main.ts", False),
+    ],
+)
+def test_path_that_only_the_sandbox_has_is_explained(
+    message: str, path: str, is_told: bool, workspace: Workspace, gateway: Gateway
+) -> None:
+    gateway.answers((200, {**text(message)[1], "isError": True}))
+    error = failure_of(workspace, gateway, f"{{ path: '{path}' }}")
+    at_home = path.replace("/workspace/", f"{workspace.path}/")
+    hint = (
+        f"\n{at_home} is in the sandbox, and the tool's server has files of its own: "
+        "read it here with node:fs, or pass its content to a tool that writes files."
+    )
+    assert error["message"] == f"file-system/read.file: {message}{hint if is_told else ''}"
+
+
+def test_pictures_are_shown_from_bytes_and_files(workspace: Workspace, gateway: Gateway) -> None:
+    program = """
+        import { writeFileSync } from 'node:fs';
+        import { emitImage } from '/workspace/servers/output.js';
+        writeFileSync('picture.png', 'in a file');
+        await emitImage('picture.png');
+        await emitImage(new URL('file:///workspace/picture.png'));
+        await emitImage(new TextEncoder().encode('bytes'));
+        await emitImage(new TextEncoder().encode('buffer').buffer);
+        await emitImage({ type: 'image', mimeType: 'image/png', data: new TextEncoder().encode('of a tool') });
+        for (const wrong of [5, null, { data: 'text' }]) {
+            await emitImage(wrong as any).catch((error) => console.log(error.message));
+        }
+    """
+    printed = run(workspace, gateway, program)
+    assert printed == "`picture` must be a Uint8Array, an ArrayBuffer, a path or an Image.\n" * 3
+    shown = [b64decode(request.body["data"]).decode() for request in gateway.requests]
+    assert shown == ["in a file", "in a file", "bytes", "buffer", "of a tool"]
+
+
 def test_dynamic_import_and_discovery_work_as_documented(workspace: Workspace, gateway: Gateway) -> None:
     found = [{"server": "file-system", "name": "read.file"}]
     gateway.answers((200, {"tools": found, "metrics": {}}), (200, {"name": "read.file"}))
@@ -259,12 +316,14 @@ def test_dynamic_import_and_discovery_work_as_documented(workspace: Workspace, g
         console.log(JSON.stringify(await searchTools(['read', 'open'], { server: 'file_system', limit: 3 })));
         console.log(JSON.stringify(await toolInfo('file_system', 'read_file')));
         await listTools('absent').catch((error) => console.log(error.message));
+        await listTools('filesystems').catch((error) => console.log(error.message));
     """
-    first, second, third, fourth = run(workspace, gateway, program).splitlines()
+    first, second, third, fourth, fifth = run(workspace, gateway, program).splitlines()
     assert first == ("[ 'file_system' ] [ 'close', 'read_file' ] [ 'file_system/close', 'file_system/read_file' ]")
     assert json.loads(second) == found
     assert json.loads(third) == {"name": "read.file"}
-    assert fourth == "There is no server 'absent'; there are: file_system"
+    assert fourth == "There is no server 'absent'; there are: file_system."
+    assert fifth == "There is no server 'filesystems'; there are: file_system. Did you mean 'file_system'?"
     search, info = gateway.requests
     assert (search.path, search.body) == (
         "/search", {"query": ["read", "open"], "server": "file-system", "limit": 3}
@@ -307,3 +366,22 @@ def test_hostile_names_arrive_at_the_gateway_unchanged(workspace: Workspace, gat
     assert run(workspace, gateway, program, tool) == "InvalidArguments\n"
     assert gateway.requests[0].body["tool"] == name
     assert gateway.arguments == [{"__proto__": "x", "constructor": 1}]
+
+
+@pytest.mark.parametrize(
+    ("result", "value"),
+    [
+        (text()[1], []),
+        (text('{"a": 1}')[1], [{"a": 1}]),
+        (text("one", "two")[1], ["one", "two"]),
+        ({"content": [{"type": "text", "text": "one"}], "structuredContent": {"a": 1}}, ["one"]),
+        ({"structuredContent": {"a": 1}}, []),
+    ],
+)
+def test_a_server_may_always_give_the_list_of_contents(
+    workspace: Workspace, gateway: Gateway, result: Any, value: Any
+) -> None:
+    gateway.answers((200, result))
+    rows = Tool("rows", "rows", "", {"type": "object"}, lists_contents=True)
+    program = "import { rows } from '/workspace/servers/rows/rows.js';\nconsole.log(JSON.stringify(await rows()));"
+    assert json.loads(run(workspace, gateway, program, rows)) == value

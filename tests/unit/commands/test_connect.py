@@ -6,8 +6,11 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from orchestrator.commands.cli import app
 from orchestrator.commands.connect import CannotMerge, Client, Connection, configuration
+from orchestrator.commands.connect.entries import NoWrapper
 
 WRAPPER = Path("/opt/executor/scripts/mcp-wrapper.sh")
 HTTP = Connection("http://127.0.0.1:9091", WRAPPER)
@@ -57,6 +60,40 @@ def test_claude_asks_the_wrapper_for_the_headers(tmp_path):
     assert entry(Client.CLAUDE, tmp_path)["headersHelper"] == f"{WRAPPER} --headers"
 
 
+def test_what_the_wrapper_must_be_told_is_part_of_the_entry(tmp_path):
+    variables = {"CODE_EXECUTOR_ROLE": "developer", "CODE_EXECUTOR_SECRETS_DIR": "/with space"}
+    written(Client.CLAUDE, tmp_path, Connection("http://127.0.0.1:9091", WRAPPER, variables=variables))
+    helper = entry(Client.CLAUDE, tmp_path)["headersHelper"]
+    assert helper == f"env CODE_EXECUTOR_ROLE=developer 'CODE_EXECUTOR_SECRETS_DIR=/with space' {WRAPPER} --headers"
+    for client in Client:
+        written(client, tmp_path, Connection("http://x:1", WRAPPER, over_stdio=True, variables=variables))
+        assert entry(client, tmp_path)["env"] == {"CODE_EXECUTOR_URL": "http://x:1", **variables}
+
+
+@pytest.mark.parametrize("over_stdio", [True, False])
+def test_claude_is_told_to_show_the_tools_to_the_model_at_once(over_stdio, tmp_path):
+    written(Client.CLAUDE, tmp_path, Connection("http://127.0.0.1:9091", WRAPPER, over_stdio=over_stdio))
+    assert entry(Client.CLAUDE, tmp_path)["alwaysLoad"] is True
+
+
+@each_client
+def test_by_default_no_client_needs_a_key_or_a_variable(client, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    shown = CliRunner().invoke(app, ["connect", client, "--directory", str(tmp_path)])
+    assert shown.exit_code == 0, shown.output
+    assert "mcp-wrapper.sh" in shown.stdout
+    assert "CODE_EXECUTOR_KEY" not in shown.output
+    assert "code-executor-key" not in shown.output
+    assert not (tmp_path / FILES[client]).exists()
+
+
+@pytest.mark.parametrize("client", [Client.CURSOR, Client.CODEX])
+def test_over_http_other_clients_are_told_of_the_variable(client, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    shown = CliRunner().invoke(app, ["connect", client, "--http", "--directory", str(tmp_path)])
+    assert "export CODE_EXECUTOR_KEY=$(cat KEYFILE)" in shown.stderr
+
+
 def test_claude_without_the_wrapper_reads_the_variable(tmp_path):
     written(Client.CLAUDE, tmp_path, Connection("http://127.0.0.1:9091"))
     assert entry(Client.CLAUDE, tmp_path)["headers"] == {"Authorization": "Bearer ${CODE_EXECUTOR_KEY}"}
@@ -71,7 +108,7 @@ def test_over_stdio_the_client_starts_the_wrapper(client, tmp_path):
 
 
 def test_over_stdio_there_must_be_a_wrapper(tmp_path):
-    with pytest.raises(CannotMerge, match="mcp-wrapper"):
+    with pytest.raises(NoWrapper, match="mcp-wrapper"):
         written(Client.CURSOR, tmp_path, Connection("http://127.0.0.1:9091", over_stdio=True))
 
 

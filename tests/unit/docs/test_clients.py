@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from tests.unit.faces.mcp.test_tools import all_tools
 
 DOCUMENT = page("docs/clients.md")
 TITLES = {Client.CLAUDE: "Claude Code", Client.CURSOR: "Cursor", Client.CODEX: "Codex", Client.VSCODE: "VS Code"}
+ENVIRONMENTS = pages.PROJECT / "tests" / "clients" / "environments"
 WRAPPER = Path("/path/to/scripts/mcp-wrapper.sh")
 
 
@@ -27,8 +29,8 @@ def test_the_snippet_of_each_client_is_what_connect_shows(client):
     block = re.search(r"```(?:json|toml)\n(.*?)```", section(TITLES[client]), flags=re.DOTALL)
     assert block is not None
     home = Path("/home/jane")
-    shown = configuration(client, Connection("http://127.0.0.1:9091", WRAPPER), home, home)
-    assert block[1] == shown.text
+    by_default = Connection("http://127.0.0.1:9091", WRAPPER, over_stdio=not client.asks_a_command_for_headers)
+    assert block[1] == configuration(client, by_default, home, home).text
 
 
 def test_the_ten_tools_are_in_the_table():
@@ -40,6 +42,17 @@ def test_the_ten_tools_are_in_the_table():
     assert "has seven tools" in page("README.md")
 
 
+def test_the_versions_are_those_that_are_tried():
+    pinned = {}
+    for file in ENVIRONMENTS.glob("*/package.json"):
+        pinned |= json.loads(file.read_text())["dependencies"]
+    for file in ENVIRONMENTS.glob("*/requirements.txt"):
+        pinned |= dict(re.findall(r"^(\S+)==(\S+)$", file.read_text(), flags=re.MULTILINE))
+    table = {cells[0]: cells[1] for cells in pages.rows(section("Tried with"))}
+    assert len(table) == 10
+    assert {package: pinned[package] for package in table} == table
+
+
 def test_the_limits_of_pictures_are_those_of_the_gateway():
     limits = Settings().gateway_limits
     assert f"most {limits.max_images} and {limits.max_images_bytes // 1024**2} MiB together" in in_one_line(
@@ -48,7 +61,7 @@ def test_the_limits_of_pictures_are_those_of_the_gateway():
 
 
 def test_every_setting_that_is_named_exists():
-    of_the_wrapper = {"ADMIN_GROUP", "DEVELOPER_GROUP", "CONTAINER"}
+    of_the_wrapper = {"ADMIN_GROUP", "DEVELOPER_GROUP", "CONTAINER", "ROLE"}
     named = set(re.findall(rf"{PREFIX}([A-Z_]+)", DOCUMENT))
     assert named - of_the_wrapper <= {name.upper() for name in Settings.model_fields}
 
@@ -63,5 +76,6 @@ def test_the_exit_codes_are_those_of_the_wrapper():
 def test_what_the_client_is_told_is_said_somewhere():
     of_claude_code = "headersHelper not run"
     sentences = {cells[0].partition(" ${")[0] for cells in pages.rows(section("When it does not connect"))}
-    sources = "\n".join(file.read_text() for file in pages.PROJECT.glob("orchestrator/**/*.py"))
+    ours = [*pages.PROJECT.glob("orchestrator/**/*.py"), pages.PROJECT / "scripts" / "mcp-wrapper.sh"]
+    sources = "\n".join(file.read_text() for file in ours)
     assert [said for said in sentences - {of_claude_code} if said not in sources] == []

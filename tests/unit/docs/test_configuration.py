@@ -53,5 +53,6 @@ def test_the_resources_in_the_security_policy_are_the_defaults():
     assert (
         f"{limits.cpus:g} CPU, {limits.memory_bytes // MIB // 1024} GiB of memory without swap, "
         f"{limits.max_processes} processes and threads, {limits.timeout_seconds / 60:g} minutes, "
-        f"{limits.max_output_bytes // 1024} KiB on each stream"
+        f"{limits.max_output_bytes // 1024} KiB of output kept from each stream, "
+        f"at most {limits.flood_bytes // MIB} MiB printed to one"
     ) in page("SECURITY.md")

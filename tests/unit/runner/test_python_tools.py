@@ -91,7 +91,7 @@ def test_failure_that_the_program_saw_is_its_own_affair(
 @pytest.mark.parametrize(
     ("use", "complaint"),
     [
-        ("read_file(path='x')['a']", "TypeError: 'UnawaitedCall' object is not subscriptable"),
+        ("read_file(path='x')['a']", "TypeError: The call was not awaited: write `await` before it"),
         (
             "read_file(path=read_file(path='x'))",
             "servers.errors.InvalidArguments: file-system/read.file: "

@@ -90,7 +90,7 @@ class TestMemoryEnding:
 
 def started_execution() -> execution.Execution:
     program = Program(os.getpid(), *os.pipe(), *os.pipe())
-    return execution.Execution(orders.Run(b"", 1.0, 100, 100), program)
+    return execution.Execution(orders.Run(b"", memoryview(b""), 1.0, 100, 100, checked=False), program)
 
 
 class TestKilling:

@@ -95,7 +95,8 @@ def test_program_is_the_entry_point(typescript: Supervised) -> None:
 def test_environment_of_the_message_is_set(typescript: Supervised) -> None:
     code = "console.log(process.env.GRANT, Object.keys(process.env).sort().join())"
     ended = typescript.run(code, environment={"GRANT": "t0ken"})
-    assert ended.output == "t0ken GRANT,HOME,LANG,LOGNAME,PATH,TMPDIR,USER\n"
+    names = "GRANT,HOME,LANG,LOGNAME,MPLBACKEND,MPLCONFIGDIR,OPENBLAS_NUM_THREADS,PATH,TMPDIR,USER"
+    assert ended.output == f"t0ken {names}\n"
 
 
 def test_uncaught_error_shows_only_the_programs_frames(typescript: Supervised) -> None:

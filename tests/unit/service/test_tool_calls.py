@@ -52,7 +52,7 @@ class World:
             raise self.fault
         return self.result
 
-    def note(self, tool, result):
+    def note(self, role, tool, result):
         self.steps.append(("observe", result))
 
     def path(self, *policies, limits=LIMITS, room_limits=None):

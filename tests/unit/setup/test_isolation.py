@@ -61,8 +61,9 @@ def test_a_secret_is_known_to_a_server_and_its_database_alone() -> None:
             users[variable].add(name)
     assert users["GEMINI_API_KEY"] == {"mcp-gemini-image"}
     assert {variable: names for variable, names in users.items() if len(names) > 1} == {
-        # Two servers, one database, as one role that may only read it.
-        "MCP_POSTGRES_PASSWORD": {"mcp-postgres", "mcp-postgres-server", "mcp-timescaledb"},
+        # Two servers, one database: as a role that may write, and as one that may only read.
+        "MCP_POSTGRES_PASSWORD": {"mcp-postgres", "mcp-postgres-server"},
+        "MCP_POSTGRES_READER_PASSWORD": {"mcp-postgres", "mcp-timescaledb"},
         "MCP_S3_SECRET": {"mcp-s3", "mcp-minio"},
         "MCP_ARANGO_PASSWORD": {"mcp-arango", "mcp-arangodb"},
     }
@@ -136,10 +137,11 @@ def test_only_the_networks_of_enabled_servers_are_made(tree: Tree) -> None:
     assert networks(tree, "ours") == {"services": {DAEMON: {"networks": []}}, "networks": {}}
 
 
-def test_a_pulled_proxy_shares_its_network_with_the_daemon_and_the_database_of_its_servers(tree: Tree) -> None:
+def test_a_pulled_proxy_shares_its_network_with_the_daemon_alone(tree: Tree) -> None:
     added = networks(tree, "pulled", "filesystem", "memory", "postgres", "minio")
     assert members(added) == {
-        "proxy": {DAEMON, PULLED_PROXY, "mcp-postgres"},
+        "proxy": {DAEMON, PULLED_PROXY},
+        "postgres": {DAEMON, "mcp-postgres-server", "mcp-postgres"},
         "minio": {DAEMON, "mcp-minio", "mcp-s3"},
     }
     assert added["networks"]["proxy"]["internal"] is False

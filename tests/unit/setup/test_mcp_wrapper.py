@@ -1,4 +1,4 @@
-"""scripts/mcp-wrapper.sh with a stand-in for docker."""
+"""scripts/mcp-wrapper.sh with a stand-in for docker, and in the hands of a user who is not root."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ import pytest
 from tests.unit.setup.machine import PROJECT, Tree
 
 KEY = "0123456789abcdef"
+NOBODY = 65534
 DOCKER = """\
 case $1 in
 container) echo ${STATE:-true}; [ "${STATE:-true}" != gone ] || exit 1 ;;
@@ -23,7 +25,8 @@ esac"""
 
 @pytest.fixture
 def host(tree: Tree) -> Tree:
-    """Whoever calls is in the group developers."""
+    """Whoever calls is in the group developers, and there is no bridge but that in the container."""
+    (tree.path / ".venv" / "bin" / "code-executor").unlink()
     tree.command("docker", DOCKER)
     tree.command("id", 'case $1 in -Gn) echo "${GROUPS_OF_CALLER-users developers}" ;; -un) echo jane ;; esac')
     (tree.path / "secrets").mkdir()
@@ -77,14 +80,66 @@ def test_headers_are_json_for_the_client_and_need_no_engine(host):
     assert calls_of_docker(host) == []
 
 
-@pytest.mark.parametrize("arguments", [[], ["--headers"]])
 @pytest.mark.parametrize("groups", ["", "users", "developers-of-other-things"])
-def test_who_is_in_neither_group_is_told_so(host, groups, arguments):
-    done = host.run("scripts/mcp-wrapper.sh", *arguments, GROUPS_OF_CALLER=groups)
-    assert (done.returncode, done.stdout) == (77, "")
-    neither = "You (jane) are in neither the group administrators nor the group developers;"
-    assert done.stderr.startswith(f"mcp-wrapper: {neither}")
-    assert done.stderr.count("\n") == 1
+def test_who_is_in_neither_group_gets_the_strongest_key_that_they_can_read(host, groups):
+    assert host.run("scripts/mcp-wrapper.sh", GROUPS_OF_CALLER=groups).stdout == f"key: admin-{KEY}\n"
+    (host.path / "secrets" / "code-executor-admin.key").unlink()
+    assert host.run("scripts/mcp-wrapper.sh", GROUPS_OF_CALLER=groups).stdout == f"key: developer-{KEY}\n"
+
+
+def test_a_developer_who_could_read_the_admins_key_stays_a_developer(host):
+    assert os.access(host.path / "secrets" / "code-executor-admin.key", os.R_OK)
+    assert host.run("scripts/mcp-wrapper.sh", GROUPS_OF_CALLER="root developers").stdout == f"key: developer-{KEY}\n"
+    (host.path / "secrets" / "code-executor-developer.key").unlink()
+    done = host.run("scripts/mcp-wrapper.sh", GROUPS_OF_CALLER="root developers")
+    assert (done.returncode, done.stdout) == (66, "")
+
+
+@pytest.mark.parametrize("groups", ["administrators", "developers", "users"])
+@pytest.mark.parametrize("role", ["admin", "developer"])
+def test_a_role_that_is_named_wins_over_the_group(host, groups, role):
+    done = host.run("scripts/mcp-wrapper.sh", GROUPS_OF_CALLER=groups, CODE_EXECUTOR_ROLE=role)
+    assert done.stdout == f"key: {role}-{KEY}\n"
+
+
+def test_a_role_that_is_named_is_never_replaced_by_another(host):
+    (host.path / "secrets" / "code-executor-developer.key").unlink()
+    done = host.run("scripts/mcp-wrapper.sh", "--headers", CODE_EXECUTOR_ROLE="developer", GROUPS_OF_CALLER="users")
+    assert (done.returncode, done.stdout) == (66, "")
+    assert "code-executor-developer.key" in done.stderr
+
+
+def test_a_role_is_a_name_and_no_path(host):
+    done = host.run("scripts/mcp-wrapper.sh", "--headers", CODE_EXECUTOR_ROLE="/../../etc/x")
+    assert (done.returncode, done.stdout) == (64, "")
+    assert "CODE_EXECUTOR_ROLE must be the name of a role" in done.stderr
+
+
+@pytest.fixture
+def venv(host: Tree) -> Tree:
+    """The bridge of .venv is there; like the one in the container it tells its key."""
+    bridge = host.path / ".venv" / "bin" / "code-executor"
+    bridge.write_text('#!/bin/sh\necho "bridge of .venv $*, key: $CODE_EXECUTOR_KEY"\n')
+    bridge.chmod(0o755)
+    return host
+
+
+def test_the_bridge_of_venv_is_used_without_asking_the_engine(venv):
+    done = venv.run("scripts/mcp-wrapper.sh")
+    assert (done.returncode, done.stdout) == (0, f"bridge of .venv mcp, key: developer-{KEY}\n")
+    assert calls_of_docker(venv) == []
+
+
+def test_a_venv_whose_python_is_out_of_reach_is_not_used(venv):
+    python = venv.path / ".venv" / "bin" / "python"
+    python.unlink()
+    python.symlink_to("/nowhere/python")
+    assert venv.run("scripts/mcp-wrapper.sh").stdout == f"key: developer-{KEY}\n"
+
+
+def test_a_container_that_is_named_is_used_although_there_is_a_venv(venv):
+    venv.run("scripts/mcp-wrapper.sh", CODE_EXECUTOR_CONTAINER="mine")
+    assert " mine code-executor mcp" in calls_of_docker(venv)[-1]
 
 
 @pytest.mark.parametrize("content", [None, "", 'quote"d'])
@@ -97,30 +152,73 @@ def test_a_key_file_without_a_key_is_told_by_its_name(host, content):
     assert done.stderr.count("\n") == 1
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become a user who may not read the file")
-def test_a_key_file_that_the_caller_cannot_read_is_told_by_its_name():
+@pytest.fixture
+def closed() -> Iterator[Path]:
+    """A tree that everybody may enter, with keys that only its owner, the user who runs the tests, may read."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can become a user who may not read the keys")
     with tempfile.TemporaryDirectory() as directory:
         root = Path(directory)
         root.chmod(0o755)  # pytest's own directories are closed to others
         for name in ("scripts", "secrets"):
             (root / name).mkdir(mode=0o755)
         shutil.copy(PROJECT / "scripts" / "mcp-wrapper.sh", root / "scripts")
-        (root / "secrets" / "code-executor-developer.key").write_text(KEY)
-        (root / "secrets" / "code-executor-developer.key").chmod(0o600)
-        done = subprocess.run(
-            [
-                "setpriv",
-                "--reuid=65534",
-                "--regid=65534",
-                "--clear-groups",
-                root / "scripts" / "mcp-wrapper.sh",
-                "--headers",
-            ],
-            env={"PATH": "/usr/bin:/bin", "CODE_EXECUTOR_DEVELOPER_GROUP": "nogroup"},
-            capture_output=True,
-            text=True,
-            timeout=30,
-        )
+        for role in ("admin", "developer"):
+            (root / "secrets" / f"code-executor-{role}.key").write_text(f"{role}-{KEY}\n")
+            (root / "secrets" / f"code-executor-{role}.key").chmod(0o640)
+        yield root
+
+
+def as_nobody(root: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [
+            "setpriv",
+            f"--reuid={NOBODY}",
+            f"--regid={NOBODY}",
+            "--clear-groups",
+            root / "scripts" / "mcp-wrapper.sh",
+            "--headers",
+        ],
+        env={"PATH": "/usr/bin:/bin", **environment},
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+
+
+def test_the_owner_of_the_keys_needs_no_group(closed):
+    for file in closed.glob("secrets/*.key"):
+        os.chown(file, NOBODY, 0)
+    assert json.loads(as_nobody(closed).stdout) == {"Authorization": f"Bearer admin-{KEY}"}
+
+
+def test_who_can_read_one_key_only_gets_that_one(closed):
+    os.chown(closed / "secrets" / "code-executor-developer.key", 0, NOBODY)
+    assert json.loads(as_nobody(closed).stdout) == {"Authorization": f"Bearer developer-{KEY}"}
+    refused = as_nobody(closed, CODE_EXECUTOR_ROLE="admin")
+    assert (refused.returncode, refused.stdout) == (66, "")
+
+
+@pytest.mark.parametrize("visible", [True, False])
+def test_who_can_read_no_key_is_told_what_an_administrator_must_do(closed, visible):
+    (closed / "secrets").chmod(0o755 if visible else 0o700)
+    done = as_nobody(closed)
+    assert (done.returncode, done.stdout) == (77, "")
+    assert "You (nobody) can read no key in" in done.stderr
+    file = closed / "secrets" / "code-executor-developer.key"
+    assert f"groupadd -f developers; usermod -aG developers nobody; chgrp developers {file}'" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_without_any_key_everybody_is_told_how_to_make_them(closed):
+    shutil.rmtree(closed / "secrets")
+    done = as_nobody(closed)
+    assert (done.returncode, done.stdout) == (66, "")
+    assert "create it with 'make up'" in done.stderr
+
+
+def test_a_key_file_that_the_caller_cannot_read_is_told_by_its_name(closed):
+    done = as_nobody(closed, CODE_EXECUTOR_DEVELOPER_GROUP="nogroup")
     assert (done.returncode, done.stdout) == (66, "")
     assert "You (nobody) cannot read the key file" in done.stderr
 

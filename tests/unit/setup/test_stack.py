@@ -119,7 +119,7 @@ def test_a_container_has_the_settings_of_its_own_server_alone(tree: Tree) -> Non
 
 def test_a_pulled_proxy_holds_the_servers_that_it_can_fetch_and_no_others(tree: Tree) -> None:
     services = stack(tree, "services", "--proxy", "pulled", "filesystem", "memory", "postgres", "minio")
-    assert services == ["mcp-postgres", "mcp-s3", "mcp-proxy", "mcp-minio"]
+    assert services == ["mcp-postgres", "mcp-s3", "mcp-proxy", "mcp-postgres-server", "mcp-minio"]
 
 
 def test_a_pulled_proxy_asks_for_a_token_that_is_in_no_file_but_its_own(tree: Tree) -> None:
@@ -140,6 +140,12 @@ def test_a_pulled_proxy_fetches_the_versions_that_our_image_holds(tree: Tree) ->
     assert [entry["command"], *entry["args"]] == ["npx", "-y", f"{name}@{pinned[name]}", "/workspace"]
 
 
+def test_the_daemon_is_told_whose_contents_are_lists(tree: Tree) -> None:
+    stack(tree, "write", "--proxy", "ours", "memory", "postgres")
+    servers = settings(tree, "daemon", "servers.json")["mcpServers"]
+    assert {name: entry.get("contents") for name, entry in servers.items()} == {"memory": None, "postgres": "list"}
+
+
 def test_a_server_beside_the_proxy_is_reached_at_its_own_container(tree: Tree) -> None:
     stack(tree, "write", "--proxy", "pulled", "minio", "playwright")
     servers = settings(tree, "daemon", "servers.json")
@@ -149,11 +155,11 @@ def test_a_server_beside_the_proxy_is_reached_at_its_own_container(tree: Tree) -
 
 
 def test_settings_hold_the_names_of_secrets_and_never_their_values(tree: Tree) -> None:
-    stack(tree, "write", "--proxy", "pulled", "postgres", "minio", "gemini-image", **ACCOUNT)
+    stack(tree, "write", "--proxy", "pulled", "filesystem", "postgres", "minio", "gemini-image", **ACCOUNT)
     values = [*ACCOUNT.values(), *(path.read_text().strip() for path in (tree.path / "secrets").iterdir())]
     written = "".join(path.read_text() for path in (tree.path / ".build").rglob("*") if path.is_file())
-    assert "${MCP_POSTGRES_PASSWORD}" in written
-    assert len(values) == 4
+    assert "${MCP_S3_SECRET}" in written
+    assert len(values) == 5
     assert [value for value in values if value in written] == []
 
 
@@ -247,7 +253,7 @@ def test_a_registry_that_answers_gives_the_database_and_the_proxy_that_was_named
     prepared(tree, REGISTRY, base="debian:bookworm-slim")
     ended = tree.run("scripts/stack.sh", MCP_PROXY_IMAGE="mirror.invalid/tbxark/mcp-proxy:1")
     assert ended.returncode == 0, ended.stderr
-    assert services(tree) == ["mcp-postgres", "mcp-proxy"]
+    assert services(tree) == ["mcp-proxy"]  # the database's server cannot be built here
     assert (tree.path / ".build" / "stack" / "compose.env").read_text().splitlines() == [
         "MCP_PROXY_IMAGE=mirror.invalid/tbxark/mcp-proxy:1",
         "MCP_POSTGRES_IMAGE=postgres:15-bookworm",
@@ -280,7 +286,7 @@ def test_what_cannot_be_built_is_left_out_with_one_sentence_and_the_rest_goes_on
     ended = tree.run("scripts/stack.sh", PROFILES="minio,tradingview", MCP_PROXY_IMAGE="mirror.invalid/mcp-proxy:1")
     assert ended.returncode == 0
     assert "What needs mcp-tradingview is left out" in ended.stderr
-    assert services(tree) == ["mcp-postgres", "mcp-proxy"]
+    assert services(tree) == ["mcp-proxy"]
     assert settings(tree, "daemon", "servers.json")["mcpServers"] == {}
 
 
@@ -300,3 +306,9 @@ def test_the_stack_can_be_left_out_altogether(tree: Tree) -> None:
     assert services(tree) == []
     assert tree.calls() == []
     assert settings(tree, "daemon", "servers.json") == {"mcpServers": {}}
+
+
+def test_the_databases_server_is_left_out_where_npm_has_no_binary_of_it(tree: Tree) -> None:
+    prepared(tree, f'[ "$1" != info ] || {{ echo aarch64; exit 0; }}\n{REGISTRY}', base="debian:bookworm-slim")
+    ended = tree.run("scripts/stack.sh")
+    assert "What needs mcp-postgres-server is left out: npm has no @toolbox-sdk/server for aarch64." in ended.stderr

@@ -39,6 +39,7 @@ def test_a_step_made_of_several_commands_fails_at_the_first(tree: Tree) -> None:
         "step 'doing it' it.log 'Try again.' tool || echo went on",
         "several() { tool || echo went on >&2; }; step 'doing it' it.log 'Try again.' several",
         "(step 'doing it' it.log 'Try again.' tool) || echo went on",
+        "at_once 'doing it' tool one two || echo went on",
     ],
 )
 def test_ctrl_c_ends_a_script_although_the_command_ends_as_if_it_had_failed(tree: Tree, script_of: str) -> None:
@@ -48,6 +49,28 @@ def test_ctrl_c_ends_a_script_although_the_command_ends_as_if_it_had_failed(tree
     log = tree.path / ".build" / "log" / "it.log"
     assert "went on" not in ended.stdout + (log.read_text() if log.exists() else "")
     assert "Try again." not in ended.stderr
+
+
+def test_commands_at_once_do_not_wait_for_each_other(tree: Tree) -> None:
+    waits_for_both = "until [ -e one.started ] && [ -e two.started ]; do sleep 0.05; done"
+    tree.command("tool", f'touch "$1.started"; timeout 20 bash -c "{waits_for_both}" && echo "$1 met the other"')
+    ended = tree.bash("at_once 'doing both' tool one two; echo then")
+    assert sorted(ended.stdout.splitlines()[:2]) == ["one met the other", "two met the other"]
+    assert ended.stdout.endswith("then\n")
+
+
+def test_of_commands_at_once_that_fail_one_says_why_and_all_come_to_their_end(tree: Tree) -> None:
+    tree.command("tool", '[ "$1" != fine ] || { echo done; exit; }; echo "the cause of $1" >&2; exit 1')
+    ended = tree.bash("at_once 'doing all' tool fine first second; echo not reached")
+    assert (ended.returncode, ended.stdout) == (1, "done\n")
+    assert ended.stderr == "the cause of first\n"
+
+
+def test_a_command_at_once_that_fails_without_a_word_fails_the_script_too(tree: Tree) -> None:
+    tree.command("tool", "exit 3")
+    ended = tree.bash("at_once 'doing it' tool one; echo not reached")
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert "doing it failed" in ended.stderr
 
 
 def test_the_seconds_of_a_step_stop_and_the_lock_is_free_when_the_script_is_ended(tree: Tree) -> None:

@@ -119,3 +119,11 @@ def test_tools_that_are_too_large_count_towards_the_size_of_the_listing():
         assert not listing.full
         listing.read([{**GOOD, "description": "x" * 70_000}])
     assert listing.full
+
+
+def test_a_tool_whose_contents_are_a_list_declares_nothing_of_them():
+    item = {**GOOD, "outputSchema": {"type": "object"}}
+    before = read_listing("s", [item])
+    listing = Listing("s", before.listed, lists_contents=True)
+    listing.read([item])
+    assert listing.tools == (Tool("s", "good", input_schema=SCHEMA, lists_contents=True),)

@@ -201,3 +201,11 @@ def test_a_file_that_is_not_text_is_refused(tmp_path):
 def test_a_directory_in_place_of_the_file_is_refused(tmp_path):
     with pytest.raises(ServersFileInvalid, match="cannot be read"):
         read_servers(tmp_path, {})
+
+
+@pytest.mark.parametrize("body", [{"url": "http://a/mcp"}, {"url": "http://a/sse"}, {"command": "x"}])
+def test_an_entry_may_say_that_contents_are_always_a_list(read, body):
+    assert not one(read({"mcpServers": {"a": body}})).lists_contents
+    assert one(read({"mcpServers": {"a": {**body, "contents": "list"}}})).lists_contents
+    with pytest.raises(ServersFileInvalid, match=r"mcpServers\.a\.contents"):
+        read({"mcpServers": {"a": {**body, "contents": "first"}}})

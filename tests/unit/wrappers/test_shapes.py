@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from functools import reduce
 from typing import Any
 
 from hypothesis import given
@@ -115,3 +116,46 @@ def test_what_was_learned_stays_of_a_size_that_a_type_can_say() -> None:
         known = learned(known, shape_of({"first": 1, "deep": deep}))
     assert parts(known.to_json()) <= 1000
     assert "first" in known.fields
+
+
+def rows_of(*names: str) -> Shape:
+    shape = observe({"content": [{"type": "text", "text": json.dumps(dict.fromkeys(names, 1))}]}, lists_contents=True)
+    assert shape
+    return shape
+
+
+def learned_of(*results: Shape) -> Shape:
+    return reduce(learned, results)
+
+
+def test_rows_whose_fields_depend_on_the_question_are_known_as_objects_only() -> None:
+    for different in (
+        [rows_of("id", "name"), rows_of("count")],
+        [rows_of("id", "name"), rows_of("id", "total")],
+        [rows_of("id"), rows_of("id", "name"), rows_of("id", "name", "total")],
+    ):
+        rows = learned_of(*different).items
+        assert rows
+        assert (rows.varies, rows.fields, rows.values) == (True, {}, None)
+        again = learned_of(*different, rows_of("id", "name")).items
+        assert again == rows
+
+
+def test_a_field_that_was_missing_once_is_optional() -> None:
+    for results in ([rows_of("id", "name"), rows_of("id")], [rows_of("id"), rows_of("id", "name"), rows_of("id")]):
+        rows = learned_of(*results).items
+        assert rows
+        assert (set(rows.fields), rows.always, rows.varies) == ({"id", "name"}, {"id"}, False)
+
+
+def test_no_rows_take_nothing_away() -> None:
+    nothing = observe({"content": []}, lists_contents=True)
+    assert nothing
+    assert learned(rows_of("id"), nothing) == rows_of("id")
+    assert learned(nothing, rows_of("id")) == rows_of("id")
+
+
+def test_keys_that_lead_to_objects_of_one_kind_are_data() -> None:
+    shape = shape_of({name: {"age": 1, "city": "x"} for name in ("alice", "bob", "carol")})
+    assert shape.fields == {}
+    assert shape.values == shape_of({"age": 1, "city": "x"})

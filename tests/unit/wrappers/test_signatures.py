@@ -4,7 +4,7 @@ import pytest
 
 from orchestrator.domain.execution import Language
 from orchestrator.domain.tools import Tool
-from orchestrator.wrappers import observe
+from orchestrator.wrappers import learned, observe
 from tests.unit.wrappers.backends import example_call, signature
 
 SEARCH = Tool(
@@ -44,7 +44,29 @@ def test_python_signature_has_required_arguments_first() -> None:
 
 def test_signature_shows_an_observed_result() -> None:
     shape = observe({"content": [{"type": "text", "text": '{"hour": 7}'}]})
-    assert signature(CLOCK, Language.TYPESCRIPT, shape) == "now(args?: object): Promise<{ hour: number }>"
+    seen = "now(args?: object): Promise<{ hour: number }> /* observed */"
+    assert signature(CLOCK, Language.TYPESCRIPT, shape) == seen
+    assert signature(CLOCK, Language.PYTHON, shape) == 'now() -> {"hour": int}  # observed'
+
+
+def test_signature_shows_maps_and_rows_that_vary() -> None:
+    sql = Tool("db", "sql", input_schema={"properties": {"by": {"additionalProperties": {"type": "string"}}}})
+    rows = [observe({"structuredContent": [{name: 1}]}) for name in ("id", "total")]
+    assert rows[0]
+    assert rows[1]
+    shape = learned(rows[0], rows[1])
+    assert signature(sql, Language.TYPESCRIPT, shape) == (
+        "sql(args?: { by?: Record<string, string> }): Promise<Record<string, JsonValue>[]> /* observed */"
+    )
+    assert signature(sql, Language.PYTHON, shape) == (
+        "sql(*, by: dict[str, str] = ...) -> list[dict[str, Any]]  # observed"
+    )
+
+
+def test_signature_says_when_a_call_always_gives_a_list() -> None:
+    rows = Tool("db", "rows", lists_contents=True)
+    assert signature(rows, Language.TYPESCRIPT) == "rows(args?: object): Promise<unknown[]>"
+    assert signature(rows, Language.PYTHON) == "rows(**arguments) -> list[Any]"
 
 
 def test_signature_of_a_large_tool_leaves_out_the_details() -> None:
@@ -77,3 +99,32 @@ def test_example_with_an_argument_that_is_no_keyword_gives_a_dict() -> None:
 @pytest.mark.parametrize("tool", [SEARCH, CLOCK, IMPORT])
 def test_python_example_compiles(tool: Tool) -> None:
     compile(example_call(tool, Language.PYTHON), "example.py", "exec")
+
+
+@pytest.mark.parametrize(
+    ("name", "argument", "schema", "value"),
+    [
+        ("execute", "sql", {"type": "string"}, "select 1"),
+        ("run_sql", "query", {"type": "string"}, "select 1"),
+        ("find", "query", {"type": "string"}, "example"),
+        ("list_directory", "path", {"type": "string"}, "/workspace"),
+        ("get_file_info", "path", {"type": "string"}, "/workspace"),
+        ("write_file", "path", {"type": "string"}, "/workspace/example.txt"),
+        ("read_multiple_files", "paths", {"type": "array", "items": {"type": "string"}}, ["/workspace/example.txt"]),
+        ("fetch", "url", {"type": "string"}, "https://example.com/"),
+        ("book", "when", {"type": "string", "format": "date"}, "2025-01-31"),
+        ("book", "nights", {"type": "integer", "minimum": 3}, 3),
+        ("book", "share", {"type": "number", "maximum": 0.5}, 0.5),
+        ("book", "room", {"type": "string", "default": "single"}, "single"),
+        ("book", "view", {"enum": ["sea", "yard"]}, "sea"),
+        ("book", "name", {"type": "string"}, "..."),
+    ],
+)
+def test_example_takes_values_that_work_from_the_schema_or_the_names(
+    name: str, argument: str, schema: object, value: object
+) -> None:
+    tool = Tool("s", name, input_schema={"properties": {argument: schema}, "required": [argument]})
+    program = example_call(tool, Language.PYTHON).replace(f"from servers.s import {name}", f"{name} = dict")
+    found: dict[str, dict[str, object]] = {}
+    exec(program, found)
+    assert found["result"] == {argument: value}

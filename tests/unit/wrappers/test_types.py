@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from orchestrator.domain.tools import Tool
-from orchestrator.wrappers import Shape, generate, observe
+from orchestrator.wrappers import Shape, generate, learned, observe
 from orchestrator.wrappers.schema import read_schema
 from tests.unit.client_library.workspace import Workspace
 
@@ -171,10 +171,15 @@ def test_observed_result_is_marked_as_observed() -> None:
     shape = observe({"content": [{"type": "text", "text": '{"rows": [{"id": 1, "name": "x"}, {"id": 2}]}'}]})
     in_typescript, in_python = sources({}, shape)
     assert (
-        "/** Observed in earlier results; the server does not promise it. */\nexport type TOutput = {" in in_typescript
+        "/** Observed in earlier results; the server does not promise it. */\nexport type TObserved = {"
+        in in_typescript
     )
-    assert "    id: number;\n    name?: string;\n" in in_typescript
-    assert "# Observed in earlier results; the server does not promise it.\nclass TOutput(TypedDict):" in in_python
+    assert "export type TObservedRowsItem = {\n  id: number;\n  name?: string;\n};" in in_typescript
+    assert "# Observed in earlier results; the server does not promise it.\nclass TObserved(TypedDict):" in in_python
+    assert "class TObservedRowsItem(TypedDict):" in in_python
+    for source in (in_typescript, in_python):
+        assert "The type of its result was observed in earlier results; the server does not promise it." in source
+        assert "TOutput" not in source
     assert "name: NotRequired[str]" in in_python
 
 
@@ -191,7 +196,7 @@ def test_observed_image_has_the_type_of_the_client_library(workspace: Workspace)
     )
     assert shape
     workspace.add_tools(Tool("s", "t"), observed={"s/t": shape})
-    assert "export type TOutput = ($Image | string)[];" in (workspace.path / "servers/s/t.ts").read_text()
+    assert "export type TObserved = ($Image | string)[];" in (workspace.path / "servers/s/t.ts").read_text()
     assert workspace.check_typescript() == ""
     assert workspace.check_python() == ""
 
@@ -260,3 +265,44 @@ def test_many_types_that_want_one_name_get_one_each() -> None:
     ]
     names = re.findall(r"^(\w+) = TypedDict|^class (\w+)\(TypedDict", source, re.MULTILINE)
     assert len(names) == len(set(names)) > 300
+
+
+def test_objects_inside_of_objects_have_names_of_their_own_in_both_languages() -> None:
+    entries = {"type": "array", "items": {"properties": {"name": {"type": "string"}}, "required": ["name"]}}
+    schema = {"properties": {"entries": entries}, "required": ["entries"]}
+    files = generate([Tool("s", "t", input_schema=schema, output_schema=schema)]).files
+    for name in ("TInput", "TOutput"):
+        assert f"export type {name} = {{\n  entries: {name}EntriesItem[];\n}};" in files["servers/s/t.ts"]
+        assert f"export type {name}EntriesItem = {{\n  name: string;\n}};" in files["servers/s/t.ts"]
+        assert f"class {name}EntriesItem(TypedDict):\n    name: str\n" in files["servers/s/t.py"]
+
+
+def test_rows_that_vary_are_objects_of_json_values(workspace: Workspace) -> None:
+    first, second = (observe({"structuredContent": [{name: 1}]}) for name in ("id", "total"))
+    assert first
+    assert second
+    workspace.add_tools(Tool("s", "t"), observed={"s/t": learned(first, second)})
+    assert "export type TObserved = { [key: string]: $JsonValue }[];" in (workspace.path / "servers/s/t.ts").read_text()
+    assert 'TObserved: TypeAlias = "list[dict[str, Any]]"' in (workspace.path / "servers/s/t.py").read_text()
+    assert workspace.check_typescript() == ""
+    assert workspace.check_python() == ""
+
+
+def test_comment_tells_what_numbers_and_dates_are_written_as() -> None:
+    row = {
+        "total": "12.50",
+        "day": "2025-01-31",
+        "at": "2025-01-31T12:00:00Z",
+        "id": 2**60,
+        "name": "Ada",
+        "mixed": "1",
+    }
+    shape = observe({"structuredContent": {"rows": [row, {**row, "mixed": "x"}]}})
+    for source in sources({}, shape):
+        found = dict(re.findall(r"^ *(?:/\*\*|#) (an? [^*\n]+?)(?: \*/)?\n *(\w+):", source, re.MULTILINE))
+        assert {name: about for about, name in found.items()} == {
+            "total": "a number as a string",
+            "day": "an ISO 8601 date as a string",
+            "at": "an ISO 8601 date and time as a string",
+            "id": "an integer that may exceed 2^53, beyond which TypeScript loses digits",
+        }

@@ -70,7 +70,7 @@ def test_what_we_say_stands_before_what_the_program_printed():
         (Ending(Outcome.FAILED, exit_code=139, signal=11), "The program was ended by signal 11."),
         (Ending(Outcome.TIMED_OUT), "because it reached its time limit of 5 s."),
         (Ending(Outcome.OUT_OF_MEMORY), "more than 1 GiB of memory"),
-        (Ending(Outcome.OUTPUT_LIMIT), "because it printed 100 KiB to one stream"),
+        (Ending(Outcome.OUTPUT_LIMIT), "because it printed more than 16 MiB to one stream"),
         (Ending(Outcome.CANCELLED), "was cancelled"),
         (
             Ending(Outcome.SANDBOX_ERROR, error_code="engine_unavailable", detail="No engine."),
@@ -106,9 +106,9 @@ def test_truncation_is_said_first_with_the_call_that_reads_the_rest():
     assert shown.endswith("row 13999")
 
 
-def test_what_was_dropped_beyond_the_limit_is_said_to_be_lost():
+def test_it_is_told_that_output_beyond_the_limit_was_dropped():
     text = told(ending=Ending(Outcome.OUTPUT_LIMIT), stdout=b"row\n" * 25_600)
-    assert "stdout is kept up to 100 KiB; what came after that is lost." in text
+    assert "stdout is kept up to 100 KiB; what came after that was dropped." in text
 
 
 AWKWARD = [b'"quoted\\" \n', b"plain words in a row\n", b"\xff\n", "数据\n".encode(), "𝄞\n".encode()]

@@ -149,6 +149,11 @@ def test_the_packages_are_named_in_one_line():
     assert "\n" not in PACKAGES_LINE
 
 
+def test_an_image_without_packages_is_not_said_to_have_them():
+    executing = ExecutionTools(NOTHING, NOTHING, NOTHING, NOTHING, lambda _: [], with_packages=False)
+    assert "numpy" not in (executing.all()[0].listed_for(CHATTER, structured=False).description or "")
+
+
 @each_tool
 def test_annotations_say_what_a_tool_may_do(tool):
     reads = tool.name.startswith(("search_", "get_", "list_", "chat_read", "chat_who"))

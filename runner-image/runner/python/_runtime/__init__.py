@@ -1,0 +1,1 @@
+"""What the runtime loads only when a program needs it: after a failure, or with matplotlib."""

@@ -1,0 +1,1 @@
+"""A model that answers by a script, in the dialects of four APIs, and keeps what it was asked."""

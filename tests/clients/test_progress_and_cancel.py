@@ -1,0 +1,103 @@
+"""What clients hear of a program that runs, and what becomes of it when they give it up."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.clients.clients import CLIENTS, Client, Place
+from tests.clients.conftest import installed
+from tests.clients.conversation import send, started
+from tests.clients.programs import RUNS_LONG
+from tests.clients.scripted_model.script import Call, Say
+from tests.clients.scripted_model.server import scripted_model
+from tests.support.api import Api, eventually
+from tests.support.installation import Installation
+
+BY_NAME = {client.name: client for client in CLIENTS}
+ONE_OF_EACH = list({client.environment: client for client in reversed(CLIENTS)}.values())
+SCRIPT = (Call(RUNS_LONG.arguments), Say("It has run."))
+
+
+@pytest.fixture
+def place(api: Api, installation: Installation, tmp_path: Path) -> Callable[[str], Place]:
+    return lambda model: Place(tmp_path, f"{api.url}/mcp", installation.keys["admin"], model, RUNS_LONG.arguments)
+
+
+async def running_program(api: Api) -> str:
+    """The id of the one program that runs, once it has printed something."""
+    found: list[str] = []
+
+    async def is_up() -> bool:
+        _, listed = await api.get("/executions", params={"state": "running"})
+        for entry in listed["executions"]:
+            _, record = await api.get(f"/executions/{entry['executionId']}")
+            if record["output"]:
+                found.append(record["executionId"])
+        return bool(found)
+
+    await eventually(is_up, seconds=60)
+    return found[0]
+
+
+async def until_cancelled(api: Api, execution_id: str) -> dict[str, Any]:
+    records: list[dict[str, Any]] = []
+
+    async def is_cancelled() -> bool:
+        _, record = await api.get(f"/executions/{execution_id}")
+        records.append(record)
+        return bool(record["outcome"] == "cancelled")
+
+    await eventually(is_cancelled, seconds=20)
+    return records[-1]
+
+
+@pytest.mark.parametrize("client", ONE_OF_EACH, ids=str)
+async def test_an_interrupted_client_takes_its_program_with_it(client: Client, api: Api, place):
+    async with scripted_model(*SCRIPT) as model, started(installed(client), place(model.url)) as process:
+        execution_id = await running_program(api)
+        send(signal.SIGINT, process)
+        await until_cancelled(api, execution_id)
+
+
+async def test_fastmcp_gives_up_a_call_and_stays_connected(api: Api, place):
+    async with started(installed(BY_NAME["fastmcp"]), place(""), "cancel") as process:
+        heard = json.loads(await asyncio.wait_for(process.stderr.readline(), 60))
+        await until_cancelled(api, heard["message"].split()[1])
+        assert process.returncode is None
+
+
+async def test_vercel_ai_gives_up_a_call_when_its_signal_is_aborted(api: Api, place):
+    client = installed(BY_NAME["vercel-ai"])
+    async with scripted_model(*SCRIPT) as model, started(client, place(model.url)) as process:
+        execution_id = await running_program(api)
+        send(signal.SIGUSR2, process)
+        await until_cancelled(api, execution_id)
+
+
+async def test_fastmcp_hears_at_once_that_a_program_started_and_later_its_newest_line(api: Api, place):
+    async with started(installed(BY_NAME["fastmcp"]), place("")) as process:
+        async with asyncio.timeout(60):
+            first = json.loads(await process.stderr.readline())
+            second = json.loads(await process.stderr.readline())
+        execution_id = await running_program(api)
+        assert first["message"] == f"execution {execution_id} started"
+        assert "up" in second["message"]
+        assert second["progress"] > first["progress"]
+        send(signal.SIGINT, process)
+        await until_cancelled(api, execution_id)
+
+
+async def test_openai_agents_gives_up_after_five_seconds_and_the_program_ends_with_it(api: Api, place):
+    client = installed(BY_NAME["openai-agents"])
+    async with scripted_model(*SCRIPT) as model, started(client, place(model.url)) as process:
+        execution_id = await running_program(api)
+        await until_cancelled(api, execution_id)
+        await asyncio.wait_for(process.wait(), 60)
+        assert model.asked_after(1).sent.texts
