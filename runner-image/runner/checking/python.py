@@ -182,8 +182,10 @@ class _Program:
                 continue
             else:
                 path = [*(node.module or "").split("."), alias.name]
-            if path[0] != "servers" or len(path) < 2 or path[1] in self._library or path[1].startswith("_"):
+            if path[0] != "servers" or len(path) < 2 or path[1] in self._library:
                 continue
+            if path[1].startswith("_") and path[1] not in self._servers.names:
+                continue  # a part of the client library
             tool = path[2] if len(path) > 2 and not path[2].startswith("_") else None
             is_a_type_of_the_tool = len(path) > 3 and path[3] != path[2]
             yield node, path[1], tool, "" if is_a_type_of_the_tool else alias.asname or alias.name

@@ -25,7 +25,7 @@ class Servers:
     @cached_property
     def names(self) -> list[str]:
         with os.scandir(self._folder) as entries:
-            return [entry.name for entry in entries if entry.is_dir() and not entry.name.startswith("_")]
+            return [entry.name for entry in entries if entry.is_dir() and entry.name != "__pycache__"]
 
     def tools(self, server: str, suffix: str) -> list[str]:
         names = os.listdir(f"{self._folder}/{server}") if server in self.names else []
