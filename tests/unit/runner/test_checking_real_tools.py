@@ -19,6 +19,7 @@ Arguments = dict[str, Any]
 Change = Callable[[Tool, Arguments], Arguments | None]
 SIMPLE = {"string", "integer", "number", "boolean", "array"}
 MANY = 300
+DEEP = 6
 # Of so many names, the compiler spells out only some.
 MAY_BE_MISSED = 0.02
 
@@ -54,7 +55,7 @@ def example(schema: Any, root: Mapping[str, Any], everything: bool, depth: int =
     def inner(part: Any) -> Any:
         return example(part, root, everything, depth + 1)
 
-    if not isinstance(schema, dict) or not schema or depth > 8:
+    if not isinstance(schema, dict) or not schema:
         return "anything"
     match schema:
         case {"$ref": str(pointer)}:
@@ -81,11 +82,12 @@ def example(schema: Any, root: Mapping[str, Any], everything: bool, depth: int =
         case "null":
             return None
         case "array":
-            return [inner(schema.get("items"))]
+            return [inner(schema.get("items"))] if depth < DEEP else []
         case "object":
             required = schema.get("required", ())
             properties = schema.get("properties", {})
-            return {name: inner(part) for name, part in properties.items() if everything or name in required}
+            is_full = everything and depth < DEEP
+            return {name: inner(part) for name, part in properties.items() if is_full or name in required}
     return "anything"
 
 
