@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from bench import machine, results
 from bench.burst import measure_burst
 from bench.charts import draw
+from bench.check import measure_check
 from bench.crowd import measure_crowd
 from bench.engine import Engine
 from bench.gateway import measure_gateway
@@ -37,6 +38,7 @@ SECTIONS: dict[str, Section] = {
     "latency": measure_latency,
     "tools": measure_tools,
     "gateway": measure_gateway,
+    "check": measure_check,
     "burst": measure_burst,
     "load": measure_load,
     "crowd": measure_crowd,

@@ -44,12 +44,17 @@ class Client:
     def close(self) -> None:
         self._connection.close()
 
-    def execute(self, code: str, language: str) -> Reply:
+    def execute(self, code: str, language: str, check: str | None = None) -> Reply:
         began = time.perf_counter()
-        response = self._post(code, language, "application/json")
+        response = self._post(code, language, "application/json", check)
         body = response.read()
         seconds = time.perf_counter() - began
         return _reply(json.loads(_accepted(response, body)), seconds, None)
+
+    def result(self, code: str, language: str) -> Any:
+        """Return the reply as it came, whatever became of the program."""
+        response = self._post(code, language, "application/json")
+        return json.loads(_accepted(response, response.read()))
 
     def stream(self, code: str, language: str) -> Reply:
         """The same through the event stream, which shows when the first byte of output came."""
@@ -86,8 +91,9 @@ class Client:
         response = self._connection.getresponse()
         return _accepted(response, response.read()).decode()
 
-    def _post(self, code: str, language: str, accept: str) -> http.client.HTTPResponse:
-        body = json.dumps({"code": code, "language": language, "timeoutSeconds": 60})
+    def _post(self, code: str, language: str, accept: str, check: str | None = None) -> http.client.HTTPResponse:
+        chosen = {"check": check} if check else {}
+        body = json.dumps({"code": code, "language": language, "timeoutSeconds": 60, **chosen})
         self._connection.request("POST", "/execute", body.encode(), {**self._headers, "Accept": accept})
         return self._connection.getresponse()
 

@@ -6,7 +6,7 @@ import json
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,16 +54,21 @@ class Daemon:
 
 
 @contextmanager
-def installation(*, pool: int, tools: bool = False) -> Iterator[Daemon]:
-    """`pool` warm sandboxes of each language, always; 0 makes every start a cold one."""
+def installation(*, pool: int, tools: bool = False, servers: Mapping[str, object] | None = None) -> Iterator[Daemon]:
+    """`pool` warm sandboxes of each language, always; 0 makes every start a cold one.
+
+    With `tools` it has a real MCP server, with `servers` those that their entries describe.
+    """
     with tempfile.TemporaryDirectory(prefix=f"{LABEL}-") as name:
-        place, log = _place(Path(name), pool, tools), Path(name) / "daemon.log"
+        directory = Path(name)
+        listed = servers or ({"memory": memory_server(directory)} if tools else {})
+        place, log = _place(directory, pool, listed), directory / "daemon.log"
         process = serve(place, log)
         try:
             port, key = _port(process, log), place.keys["admin"]
             client = Client(port, key)
             daemon = Daemon(port, key, place.owner, process.pid, 2 * pool, client)
-            _until_ready(client, tools)
+            _until_ready(client, len(listed))
             daemon.settle()
             yield daemon
         finally:
@@ -72,9 +77,8 @@ def installation(*, pool: int, tools: bool = False) -> Iterator[Daemon]:
                 remove_containers_of(place.owner)
 
 
-def _place(directory: Path, pool: int, tools: bool) -> Installation:
+def _place(directory: Path, pool: int, servers: Mapping[str, object]) -> Installation:
     (directory / "roles.json").write_text(json.dumps(ROLES))
-    servers = {"memory": memory_server(directory)} if tools else {}
     (directory / "servers.json").write_text(json.dumps({"mcpServers": servers}))
     return Installation.create(
         directory,
@@ -106,14 +110,17 @@ def _port(process: subprocess.Popen[bytes], log: Path) -> int:
     raise RuntimeError(f"the daemon did not start: {log.read_text()[-1000:]}")
 
 
-def _until_ready(client: Client, tools: bool) -> None:
+def _until_ready(client: Client, servers: int) -> None:
     give_up = time.monotonic() + START_SECONDS
     while True:
         try:
             client.get("/readyz")
-            if not tools or json.loads(client.get("/health"))["totalTools"]:
+            if (
+                len([tools for tools in json.loads(client.get("/health"))["toolsByServer"].values() if tools])
+                >= servers
+            ):
                 return
-            problem = "its MCP server lists no tools"
+            problem = "not all of its MCP servers list tools"
         except Exception as error:
             problem = str(error)
         if time.monotonic() > give_up:

@@ -90,6 +90,15 @@ def _tool_program(calls: int) -> Program:
 
 
 ONE_TOOL_CALL, TWO_TOOL_CALLS = _tool_program(1), _tool_program(2)
+ONE_TOOL_CALL_PYTHON = Program(
+    "tools-1-python",
+    "one tool call",
+    Language.PYTHON,
+    "from servers.memory import read_graph\ngraph = read_graph()\nprint('entities', len(graph['entities']))\n",
+    "entities ",
+    10,
+    tool_calls=1,
+)
 
 
 def timed_tool_calls(calls: int) -> str:

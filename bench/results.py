@@ -138,6 +138,16 @@ class GatewayOverhead(Body):
     overhead_p99_ms: float
 
 
+class CheckCost(Body):
+    """One program with one tool call, checked and not checked; what is added is that of each round."""
+
+    language: str
+    checked: Summary
+    unchecked: Summary
+    ratio: Ratio
+    added: Summary
+
+
 class Share(Body):
     name: str
     share: float
@@ -184,6 +194,7 @@ class Results(Body):
     memory: list[IdleMemory] | None = None
     soak: Soak | None = None
     gateway: GatewayOverhead | None = None
+    check: list[CheckCost] | None = None
     profile: Profile | None = None
     background_cores: dict[str, float] = {}
     targets: list[Target] = []

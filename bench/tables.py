@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from bench.results import Latency, Level, Load, Results, Row, Summary, Target, Workload
+from bench.results import CheckCost, Latency, Level, Load, Results, Row, Summary, Target, Workload
 
 YES_NO = {True: "yes", False: "**no**", None: "-"}
 
@@ -15,7 +15,8 @@ def report(results: Results) -> str:
     for latency in (results.latency, results.tools):
         parts += _latency(latency) if latency else []
     parts += _load(results.load) if results.load else []
-    parts += [*_burst(results), *_crowd(results), *_memory(results), *_gateway(results), *_profile(results)]
+    parts += [*_burst(results), *_crowd(results), *_memory(results), *_gateway(results), *_check(results)]
+    parts += _profile(results)
     return "\n\n".join(parts) + "\n"
 
 
@@ -199,6 +200,29 @@ def _gateway(results: Results) -> list[str]:
         floor = "the engine's attached streams alone, there and back"
         rows.insert(1, [floor, *_percentiles(gateway.leash), str(gateway.leash.n)])
     return ["## What the gateway adds to a tool call", _table(["", "p50 ms", "p95 ms", "p99 ms", "n"], rows), text]
+
+
+def _check(results: Results) -> list[str]:
+    return (
+        ["## What the check adds to a program with one tool call", check_table(results.check)] if results.check else []
+    )
+
+
+def check_table(costs: Iterable[CheckCost]) -> str:
+    rows = [
+        [
+            one.language,
+            _ms(one.unchecked.p50_ms),
+            _ms(one.checked.p50_ms),
+            _ms(one.added.p50_ms),
+            _ms(one.added.p95_ms),
+            f"{one.ratio.median:.3g} ({one.ratio.low:.3g}-{one.ratio.high:.3g})",
+            str(one.added.n),
+        ]
+        for one in costs
+    ]
+    header = ["", "not checked, p50 ms", "checked, p50 ms", "added, p50 ms", "added, p95 ms", "checked ÷ not", "n"]
+    return _table(header, rows)
 
 
 def _profile(results: Results) -> list[str]:

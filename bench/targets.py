@@ -190,6 +190,19 @@ def _health(results: Results) -> Figure | None:
     return Figure(burst.health.p99_ms, burst.health.n, detail, where_the_time_goes=where)
 
 
+def _check(language: Language) -> Callable[[Results], Figure | None]:
+    def read(results: Results) -> Figure | None:
+        for one in results.check or []:
+            if one.language == language:
+                walls = (
+                    f"{one.checked.p50_ms:.0f} ms against {one.unchecked.p50_ms:.0f} ms, {one.ratio.median:.3g} times"
+                )
+                return Figure(one.added.p50_ms, one.added.n, walls)
+        return None
+
+    return read
+
+
 def _phases(phases: Phases | None) -> str:
     if phases is None:
         return ""
@@ -239,4 +252,8 @@ BOUNDS = (
     Bound("daemon's resident memory", 150, " MB", "soak", _resident),
     Bound("its growth", 20, " MB", "soak", _growth),
     Bound("`/health` p99 during a burst", 10, " ms", "burst", _health),
+    Bound(
+        "the check of a warm TypeScript program with one tool call", 150, " ms", "check", _check(Language.TYPESCRIPT)
+    ),
+    Bound("the same in Python", 150, " ms", "check", _check(Language.PYTHON)),
 )

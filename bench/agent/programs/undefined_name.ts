@@ -1,0 +1,3 @@
+import { write_file, read_text_file } from '/workspace/servers/filesystem/index.js';
+await write_file({ path: '/workspace/begun.txt', content: 'begun' });
+await write_file({ path: '/workspace/second.txt', content: fileContent });
