@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -11,7 +12,7 @@ RESULTS = ROOT / "bench" / "results"
 QUICK_RESULTS = BUILD / "bench"
 SPEED_PAGE = ROOT / "docs" / "speed.md"
 SECCOMP = ROOT / "runner-image" / "seccomp.json"
-RUNNER_IMAGE = "mcp-code-executor/runner:latest"
+RUNNER_IMAGE = os.environ.get("CODE_EXECUTOR_RUNNER_IMAGE") or "mcp-code-executor/runner:latest"
 MEMORY_SERVER = BUILD / "mcp-servers/node_modules/@modelcontextprotocol/server-memory/dist/index.js"
 
 

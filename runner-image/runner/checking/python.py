@@ -21,7 +21,7 @@ from checking.wrapped import OBSERVED, Servers
 _SUFFIX = ".py"
 _TY = os.environ.get("CODE_EXECUTOR_TY", "/opt/check/ty")
 _NODE = os.environ.get("CODE_EXECUTOR_NODE", "/usr/local/bin/node")
-_PACKAGES = f"/usr/local/lib/python3.{sys.version_info.minor}/dist-packages"
+_PACKAGES = os.environ.get("CODE_EXECUTOR_PACKAGES") or f"/usr/local/lib/python3.{sys.version_info.minor}/dist-packages"
 _RUNNER = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _COMPLAINT = re.compile(r".*?main\.py:(\d+):(\d+): error\[([\w-]+)\] (.*)")
 _UNDEFINED = re.compile(r"Name `(\w+)` used when not defined")
@@ -111,7 +111,8 @@ def _packages() -> Iterator[str]:
         return
     for name in names:
         module = name.partition(".")[0]
-        if module.isidentifier():
+        # The types of the standard library, and so those of the tools, are told in its terms.
+        if module.isidentifier() and module != "typing_extensions":
             yield module
 
 

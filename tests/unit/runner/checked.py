@@ -72,7 +72,11 @@ def environment() -> dict[str, str]:
     }
     if missing := [path for path in found.values() if not Path(path).exists()]:
         pytest.skip(f"{missing[0]} is not there: 'make image' fetches it")
-    return {**found, "CODE_EXECUTOR_NODE": node()}
+    return {
+        **found,
+        "CODE_EXECUTOR_NODE": node(),
+        "CODE_EXECUTOR_PACKAGES": os.environ.get("CODE_EXECUTOR_PACKAGES", ""),
+    }
 
 
 def make_workspace(path: Path, tools: Iterable[Tool], observed: dict[str, Shape] | None = None) -> Checked:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
@@ -113,6 +114,17 @@ def test_a_large_program_is_checked_in_time(checked: Checked, language: str, cod
 @pytest.mark.parametrize("language", SUFFIXES)
 def test_the_check_survives_what_is_no_text(checked: Checked, code: bytes, language: str) -> None:
     checked.check(code, language)
+
+
+def test_packages_of_the_image_keep_nothing_of_the_tools_from_being_checked(
+    checked: Checked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their types are not read, which must not go for those on which the types of the tools rest."""
+    for name in ("pandas", "numpy", "typing_extensions.py", "_yaml", "pillow-1.dist-info"):
+        (tmp_path / name).touch()
+    monkeypatch.setenv("CODE_EXECUTOR_PACKAGES", str(tmp_path))
+    code = PYTHON + "import pandas\npaths = ['x']\nread_text_file(path=paths)\nprint(read_text_file(path='x')['nope'])"
+    assert [told.line for told in checked.python(code)] == [4, 5]
 
 
 def test_a_program_is_checked_without_the_compilers(checked: Checked, monkeypatch: pytest.MonkeyPatch) -> None:
