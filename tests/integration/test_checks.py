@@ -142,7 +142,7 @@ async def test_a_program_that_ended_before_the_verdict_has_ended(place, language
 @pytest.mark.parametrize(
     ("language", "code", "told"),
     [
-        ("python", IMPORT["python"] + "write(text='a'\n", "This is not Python: '(' was never closed."),
+        ("python", IMPORT["python"] + "write(text='a'\n", "This is not Python 3.11: '(' was never closed."),
         ("typescript", IMPORT["typescript"] + "const x = ;\n", "This is not TypeScript: Expression expected."),
         ("typescript", RIGHT["python"], 'This looks like Python: set language to "python".'),
         ("python", RIGHT["typescript"], 'This looks like TypeScript: set language to "typescript".'),
@@ -153,6 +153,14 @@ async def test_what_does_not_parse_calls_nothing_and_is_explained(place, languag
     result = await place.execute(code, language)
     assert (result["outcome"], result["toolCalls"], place.calls - before) == ("rejected", [], 0), result
     assert [mistake["message"] for mistake in result["mistakes"]] == [told]
+
+
+async def test_a_package_that_is_not_there_is_told_before_the_first_call(place):
+    before = place.calls
+    result = await place.execute(IMPORT["python"] + "write(text='a')\nimport requests, pandas\n", "python")
+    assert (result["outcome"], place.calls - before) == ("rejected", 0), result
+    told = "There is no package `requests` in the sandbox, and none can be installed."
+    assert [(mistake["line"], mistake["message"]) for mistake in result["mistakes"]] == [(3, told)]
 
 
 @in_both_languages

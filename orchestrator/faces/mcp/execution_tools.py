@@ -39,8 +39,8 @@ MAX_SHORT_BYTES = 8 * 1024
 PAGE_FRAME_TOKENS = 100
 
 PACKAGES_LINE = (
-    "Python has numpy, pandas, matplotlib, pillow, openpyxl, lxml, beautifulsoup4, python-dateutil, tabulate, pyyaml, "
-    "duckdb; TypeScript has zod, date-fns, lodash-es, papaparse, cheerio."
+    "Python 3.11 has numpy, pandas, matplotlib, pillow, openpyxl, lxml, beautifulsoup4, python-dateutil, tabulate, "
+    "pyyaml, duckdb; TypeScript has zod, date-fns, lodash-es, papaparse, cheerio."
 )
 
 EXECUTE_CODE = """\

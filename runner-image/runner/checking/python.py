@@ -32,6 +32,8 @@ _FIELD = re.compile(r"""\n    "?([^\s"#]+)"?: """)
 _MAY_HAVE_MORE = "# Further keys are allowed."
 # Whoever uses these may define names in ways that nobody can foresee.
 _MAKES_NAMES = {"exec", "eval", "globals", "locals", "vars", "dir", "setattr", "builtins", "__builtins__", "__dict__"}
+# Whoever uses these may have modules that are not there yet.
+_MAKE_MODULES = {"open", "Path", "sys", "os", "importlib", "types", "subprocess", "shutil", "write_file"}
 _MAX_JUDGED = 200
 # What a call has that was not awaited yet.
 _OF_COROUTINES = {"close", "send", "throw"}
@@ -61,7 +63,12 @@ def mistakes_in(workspace: str) -> Iterator[Mistake]:
     except (SyntaxError, ValueError) as error:
         place = (getattr(error, "lineno", None) or 1, getattr(error, "offset", None) or 1)
         is_other = not Compiler([_NODE, f"{_RUNNER}/typescript/parses.mjs", path], {}).said()
-        told = looks_like("TypeScript") if is_other else f"This is not Python: {getattr(error, 'msg', error)}."
+        version = f"3.{sys.version_info.minor}"
+        told = (
+            looks_like("TypeScript") if is_other else f"This is not Python {version}: {getattr(error, 'msg', error)}."
+        )
+        if "f-string" in told and not is_other:
+            told += " Inside the braces of an f-string use other quotes than outside, and no backslash."
         yield Mistake(*place, told)
         return
     except (MemoryError, RecursionError):
@@ -105,12 +112,18 @@ def _start_ty(workspace: str, path: str) -> Compiler | None:
 
 def _packages() -> Iterator[str]:
     """Yield the names of what can be imported besides the standard library."""
+    return _modules_in(_PACKAGES)
+
+
+def _modules_in(folder: str) -> Iterator[str]:
     try:
-        names = os.listdir(_PACKAGES)
+        names = os.listdir(folder)
     except OSError:
         return
     for name in names:
-        module = name.partition(".")[0]
+        module, _, suffix = name.partition(".")
+        if suffix and not suffix.endswith(("py", "so")):
+            continue
         # The types of the standard library, and so those of the tools, are told in its terms.
         if module.isidentifier() and module != "typing_extensions":
             yield module
@@ -174,6 +187,7 @@ class _Program:
             elif not self._tree.is_caught(call, "InvalidArguments"):
                 yield from self._wrong_arguments(call, called)
         yield from self._missing_awaits()
+        yield from self._missing_packages()
 
     def _imported_by(self, node: ast.Import | ast.ImportFrom) -> Iterator[tuple[ast.stmt, str, str | None, str]]:
         for alias in node.names:
@@ -203,6 +217,25 @@ class _Program:
             yield Mistake(*place, no_such_server(server, self._servers.names))
         elif tool is not None and tool not in (tools := self._servers.tools(server, _SUFFIX)):
             yield Mistake(*place, no_such_tool(tool, server, tools))
+
+    def _missing_packages(self) -> Iterator[Mistake]:
+        """Report imports that fail when they are reached, maybe after calls; a program may also make modules itself."""
+        packages = {*_packages()}
+        if not packages or any(self._tree.uses[name] for name in _MAKE_MODULES):
+            return
+        there = {"typing_extensions", *sys.stdlib_module_names, *packages, *_modules_in(self._servers.workspace)}
+        for node in self._tree.nodes:
+            match node:
+                case ast.Import(names=aliases):
+                    names = [alias.name for alias in aliases]
+                case ast.ImportFrom(module=str(module), level=0):
+                    names = [module]
+                case _:
+                    continue
+            missing = [name for name in names if name.partition(".")[0] not in there]
+            if missing and not self._tree.is_provided_for(node, "ImportError", "ModuleNotFoundError"):
+                message = f"There is no package `{missing[0]}` in the sandbox, and none can be installed."
+                yield Mistake(*self._tree.place_of(node), message)
 
     def _wrong_attribute(self, call: ast.Call) -> Iterator[Mistake]:
         """Report a tool that a server does not have, as in `filesystem.readFile(…)`."""
@@ -416,7 +449,8 @@ class _Program:
 
     def _no_attribute(self, place: Place, node: ast.AST, type_: str, name: str) -> Iterator[Mistake]:
         tool, keys = self._promise_of(type_)
-        if tool is None or name in _OF_COROUTINES or self._tree.is_provided_for(node, "AttributeError"):
+        is_asked_for = self._tree.uses["hasattr"] or self._tree.is_provided_for(node, "AttributeError")
+        if tool is None or name in _OF_COROUTINES or is_asked_for:
             return
         told = (
             f'write ["{name}"] instead of .{name}.' if name in keys else f"it has no `{name}`.{suggestion(name, keys)}"

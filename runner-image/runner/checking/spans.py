@@ -21,9 +21,18 @@ _CALLEE = re.compile(r"(?:([\w$]+)\s*\.\s*)?([\w$]+)\s*$")
 _TRY = re.compile(r"\btry\s*$")
 _CATCH = re.compile(r"\s*catch\s*(?:\([^)]*\)\s*)?(?=\{)")
 # Statements that only tell of a failure, which does not provide for it.
+_ERROR_NAME = re.compile(r"\bcatch\s*\(\s*([\w$]+)[^)]*\)\s*$")
+_NAME = re.compile(r"(?<![\w$.])[A-Za-z_$][\w$]*")
+_TEXT = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`""")
+_TELLING = {"console", "process", "throw", "new", "Error", "String", "instanceof", "as", "any", "JSON"}
 _REPORT = re.compile(r"\s*(?:console\.\w+\(|process\.exit\(|throw\b)")
 _PAIRS = {")": "(", "]": "[", "}": "{"}
 _LONGEST_NAME = 200
+
+
+def _inserted(text: re.Match[str]) -> str:
+    """Return what a template inserts; a plain string inserts nothing."""
+    return " ".join(re.findall(r"\$\{([^}]*)\}", text[0])) if text[0][0] == "`" else ""
 
 
 class Span(NamedTuple):
@@ -71,7 +80,11 @@ class Spans:
 
     def _only_tells(self, handler: Span) -> bool:
         statements = [each for each in re.split(r"[;\n]", self._code[handler.begin + 1 : handler.end]) if each.strip()]
-        return bool(statements) and all(_REPORT.match(each) for each in statements)
+        error = _ERROR_NAME.search(self._code, max(0, handler.begin - _LONGEST_NAME), handler.begin)
+        told = {*_TELLING, error[1] if error else ""}
+        return bool(statements) and all(
+            _REPORT.match(each) and set(_NAME.findall(_TEXT.sub(_inserted, each))) <= told for each in statements
+        )
 
     def _around(self, place: int) -> list[Span]:
         return [span for span in self._all or () if span.begin < place < span.end]

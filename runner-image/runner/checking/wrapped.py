@@ -20,6 +20,7 @@ class Servers:
     """The servers and tools that the program can import, read from their folders."""
 
     def __init__(self, workspace: str) -> None:
+        self.workspace = workspace
         self._folder = f"{workspace}/servers"
 
     @cached_property

@@ -21,6 +21,6 @@ def test_the_packages_are_those_of_the_runner_image(language: str, title: str) -
 
 def test_the_description_of_the_tool_names_the_same_packages() -> None:
     line = execution_tools.PACKAGES_LINE
-    python, typescript = re.fullmatch(r"Python has (.*); TypeScript has (.*)\.", line).groups()
+    python, typescript = re.fullmatch(r"Python 3.11 has (.*); TypeScript has (.*)\.", line).groups()
     assert set(python.split(", ")) == set(PROMISED["python"])
     assert set(typescript.split(", ")) == set(PROMISED["typescript"])
