@@ -201,7 +201,7 @@ class _Program:
             name = re.search(r"""([\w$]+)['"]?\s*:\s*\{[^{}]*$""", self._code[: self._place(complaint)])
             subject = f"`{name[1]}` of `{tool.name}`" if name else f"The argument of `{tool.name}`"
             return complaint.says(f"{subject} must be an array, not an object.", tool)
-        if found[2] not in tool.types and not tool.is_closed_inside:
+        if not (found[2] in tool.types and found[2].endswith("Input")) and not tool.is_closed_inside:
             return None
         meant = f" Did you mean `{found[3]}`?" if found[3] else ""
         return complaint.says(f"`{tool.name}` has no argument `{found[1]}`.{meant}", tool)
