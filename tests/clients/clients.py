@@ -18,17 +18,6 @@ NODE = PROJECT / ".build" / "node" / "bin"
 SERVER = "code-executor"
 PROMPT = "Run the program."
 
-# Whatever tries to leave this machine finds nobody.
-NO_INTERNET = {
-    variable: value
-    for name, value in {
-        "http_proxy": "http://127.0.0.1:9",
-        "https_proxy": "http://127.0.0.1:9",
-        "no_proxy": "127.0.0.1,localhost",
-    }.items()
-    for variable in (name, name.upper())
-}
-
 
 @dataclass(frozen=True)
 class Place:
@@ -39,11 +28,14 @@ class Place:
     key: str
     model_url: str
     arguments: dict[str, Any]
+    proxy_url: str = "http://127.0.0.1:9"  # nobody listens there: whatever tries to leave this machine fails
 
     @property
     def environment(self) -> dict[str, str]:
+        proxies = {"http_proxy": self.proxy_url, "https_proxy": self.proxy_url, "no_proxy": "127.0.0.1,localhost"}
         return {
-            **NO_INTERNET,
+            **proxies,
+            **{name.upper(): value for name, value in proxies.items()},
             "PATH": f"{NODE}:{os.environ['PATH']}",
             "HOME": str(self.home),
             "NO_COLOR": "1",
@@ -138,6 +130,9 @@ def codex(place: Place) -> Start:
         sandbox_mode = "danger-full-access"
         [analytics]
         enabled = false
+        [features]
+        apps = false
+        plugins = false
         [model_providers.scripted]
         name = "scripted"
         base_url = "{place.model_url}/v1"

@@ -9,7 +9,7 @@ import signal
 from base64 import b64decode
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,7 @@ class Conversation:
 
     client: Client
     output: str = ""
+    attempts: list[str] = field(default_factory=list)  # to leave this machine
     replies: dict[str, Reply] = field(default_factory=dict)
 
     def reply(self, program: Program) -> Reply:
@@ -77,20 +78,35 @@ async def run(client: Client, place: Place) -> tuple[str, str]:
         return stdout.decode(), stderr.decode()
 
 
+@asynccontextmanager
+async def dead_end(attempts: list[str]) -> AsyncIterator[str]:
+    """A proxy that notes who is asked for and leads nowhere."""
+
+    async def note(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        attempts.append((await reader.readline()).decode(errors="replace").strip())
+        writer.close()
+
+    async with await asyncio.start_server(note, "127.0.0.1", 0) as server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+
 async def converse(client: Client, programs: Sequence[Program], home: Path, mcp_url: str, key: str) -> Conversation:
+    """Have the client run the programs, one after the other in one conversation if it has a model."""
     conversation = Conversation(client)
-    if not client.has_model:
+    async with (
+        dead_end(conversation.attempts) as proxy_url,
+        scripted_model(*(Call(program.arguments) for program in programs), Say(END)) as model,
+    ):
+        place = Place(home, mcp_url, key, model.url, {}, proxy_url)
+        if client.has_model:
+            conversation.output = "".join(await run(client, place))
+            conversation.replies |= _replies(model, programs)
+            return conversation
         for program in programs:
-            place = Place(home, mcp_url, key, "", program.arguments)
-            stdout, stderr = await run(client, place)
+            stdout, stderr = await run(client, replace(place, arguments=program.arguments))
             conversation.output += stdout + stderr
             if stdout:
                 conversation.replies[program.name] = Reply(_handed_over(json.loads(stdout)), stdout)
-        return conversation
-    async with scripted_model(*(Call(program.arguments) for program in programs), Say(END)) as model:
-        stdout, stderr = await run(client, Place(home, mcp_url, key, model.url, {}))
-        conversation.output = stdout + stderr
-        conversation.replies = dict(_replies(model, programs))
         return conversation
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 MARK = "toldonce"
@@ -56,11 +56,12 @@ print("".join(["told", "once"]))
 share(1, 0)
 """,
 )
+FAILS_AGAIN = replace(FAILS, name="fails again")
 PRINTS_MUCH = Program("prints much", f"for number in range({LINES}):\n    print(f'line {{number:04}}')")
 PRINTS_MUCH_AND_FAILS = Program("prints much and fails", f"{PRINTS_MUCH.code}\nraise SystemExit(3)")
 RUNS_LONG = Program("runs long", "import time\nprint('up', flush=True)\ntime.sleep(60)")
 
-ALL = (PRINTS_42, SHOWS_A_PICTURE, FAILS, PRINTS_MUCH, PRINTS_MUCH_AND_FAILS)
+ALL = (PRINTS_42, SHOWS_A_PICTURE, FAILS, FAILS_AGAIN, PRINTS_MUCH, PRINTS_MUCH_AND_FAILS)
 
 
 def output_of_much() -> str:

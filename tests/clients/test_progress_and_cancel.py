@@ -58,6 +58,14 @@ async def until_cancelled(api: Api, execution_id: str) -> dict[str, Any]:
     return records[-1]
 
 
+async def next_progress(process: asyncio.subprocess.Process) -> dict[str, Any]:
+    async with asyncio.timeout(60):
+        async for line in process.stderr:
+            if line.startswith(b'{"progress"'):
+                return json.loads(line)
+    raise AssertionError("the client ended and heard nothing")
+
+
 @pytest.mark.parametrize("client", ONE_OF_EACH, ids=str)
 async def test_an_interrupted_client_takes_its_program_with_it(client: Client, api: Api, place):
     async with scripted_model(*SCRIPT) as model, started(installed(client), place(model.url)) as process:
@@ -68,7 +76,7 @@ async def test_an_interrupted_client_takes_its_program_with_it(client: Client, a
 
 async def test_fastmcp_gives_up_a_call_and_stays_connected(api: Api, place):
     async with started(installed(BY_NAME["fastmcp"]), place(""), "cancel") as process:
-        heard = json.loads(await asyncio.wait_for(process.stderr.readline(), 60))
+        heard = await next_progress(process)
         await until_cancelled(api, heard["message"].split()[1])
         assert process.returncode is None
 
@@ -81,11 +89,11 @@ async def test_vercel_ai_gives_up_a_call_when_its_signal_is_aborted(api: Api, pl
         await until_cancelled(api, execution_id)
 
 
-async def test_fastmcp_hears_at_once_that_a_program_started_and_later_its_newest_line(api: Api, place):
-    async with started(installed(BY_NAME["fastmcp"]), place("")) as process:
-        async with asyncio.timeout(60):
-            first = json.loads(await process.stderr.readline())
-            second = json.loads(await process.stderr.readline())
+@pytest.mark.parametrize("name", ["fastmcp", "langchain", "pydantic-ai"])
+async def test_a_client_hears_at_once_that_a_program_started_and_later_its_newest_line(name: str, api: Api, place):
+    client = installed(BY_NAME[name])
+    async with scripted_model(*SCRIPT) as model, started(client, place(model.url)) as process:
+        first, second = await next_progress(process), await next_progress(process)
         execution_id = await running_program(api)
         assert first["message"] == f"execution {execution_id} started"
         assert "up" in second["message"]

@@ -8,6 +8,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from tests.clients.conversation import dead_end
 from tests.clients.programs import PICTURE
 from tests.clients.scripted_model.anthropic import AnthropicMessages
 from tests.clients.scripted_model.gemini import Gemini
@@ -140,3 +141,11 @@ async def test_requests_that_do_not_offer_the_tool_leave_the_script_alone():
         async with session.post(f"{model.url}/v1/chat/completions", json=body) as response:
             assert (await response.json())["choices"][0]["message"]["content"] == "ok"
     assert model.turns == []
+
+
+async def test_an_attempt_to_leave_this_machine_is_noted():
+    attempts: list[str] = []
+    async with dead_end(attempts) as proxy_url, aiohttp.ClientSession() as session:
+        with pytest.raises(aiohttp.ClientError):
+            await session.get("http://elsewhere.example/", proxy=proxy_url)
+    assert set(attempts) == {"GET http://elsewhere.example/ HTTP/1.1"}  # aiohttp tries twice

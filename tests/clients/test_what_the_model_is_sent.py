@@ -9,8 +9,10 @@ from orchestrator.adapters.tokens import O200kTokenCounter
 from tests.clients.clients import Pictures
 from tests.clients.conversation import END, Conversation
 from tests.clients.programs import (
+    ALL,
     ERROR,
     FAILS,
+    FAILS_AGAIN,
     FIRST_LINE,
     LAST_LINE,
     MARK,
@@ -28,9 +30,13 @@ COUNTER = O200kTokenCounter()
 
 
 def test_the_client_runs_every_program_and_comes_to_its_end(conversation: Conversation):
-    for program in (PRINTS_42, SHOWS_A_PICTURE, FAILS, PRINTS_MUCH, PRINTS_MUCH_AND_FAILS):
+    for program in ALL:
         conversation.reply(program)
     assert not conversation.client.has_model or END in conversation.output
+
+
+def test_the_client_does_not_try_to_leave_this_machine(conversation: Conversation):
+    assert conversation.attempts == []
 
 
 def test_42_costs_few_tokens(conversation: Conversation):
@@ -71,10 +77,11 @@ def test_the_picture_is_sent_as_it_is(conversation: Conversation):
 
 
 def test_a_failure_is_told_once_with_its_trace_and_what_was_printed_before(conversation: Conversation):
-    sent = conversation.reply(FAILS).sent
-    assert sent.text.count(ERROR) == 1
-    assert sent.text.count(MARK) == 1
-    assert "in share" in sent.text
+    for program in (FAILS, FAILS_AGAIN):
+        sent = conversation.reply(program).sent
+        assert sent.text.count(ERROR) == 1
+        assert sent.text.count(MARK) == 1
+        assert "in share" in sent.text
 
 
 def test_a_failure_is_marked_where_the_client_does_so(conversation: Conversation):

@@ -54,7 +54,8 @@ execute_sql({ sql: 'select status from orders' });\\nconsole.log(rows.filter(r =
 
 In Python: {"language": "python", "code": "from servers.postgres import execute_sql\\n\
 print(len(execute_sql(sql='select 1')))"}; in async code, await each call. Show a picture with plt.show(), \
-emit_image(figure, bytes or path) from servers.output, or emitImage(bytes or path) from '/workspace/servers/output.js'."""
+emit_image(figure, bytes or path) from servers.output, or emitImage(bytes or path) from \
+'/workspace/servers/output.js'."""
 
 GET_EXECUTION = """\
 Reads the output of an earlier execution from an offset on, or the lines of it that contain a text. Use it when \

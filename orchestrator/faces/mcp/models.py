@@ -46,16 +46,16 @@ Queries = Annotated[
 
 class ExecuteCode(Arguments):
     code: Annotated[str, Field(min_length=1, description="The program. Print what you want to see.")]
-    language: Annotated[Language, Field(description="Language of the program.")] = Language.TYPESCRIPT
+    language: Language = Language.TYPESCRIPT
     timeout_seconds: Annotated[float | None, Field(ge=0.1, le=300)] = None
-    max_tokens: Annotated[MaxTokens, Field(description="Longest reply, to see more or less than usual.")] = None
-    check: Annotated[Check, Field(description="Whether to reject what surely fails.")] = Check.STRICT
+    max_tokens: Annotated[MaxTokens, Field(description="Longest reply.")] = None
+    check: Annotated[Check, Field(description="Rejects what surely fails.")] = Check.STRICT
 
 
 class SearchTools(Arguments):
     query: Queries
     server: ServerName = None
-    detail: Annotated[Detail, Field(description="How much to tell about each tool.")] = Detail.DESCRIPTION
+    detail: Detail = Detail.DESCRIPTION
     limit: Annotated[int, Field(ge=1, le=50)] = 10
 
 
@@ -72,7 +72,7 @@ class ListServers(Arguments):
 
 class ListTools(Arguments):
     server: ServerName = None
-    detail: Annotated[Detail, Field(description="How much to tell about each tool.")] = Detail.NAME
+    detail: Detail = Detail.NAME
 
 
 class GetExecution(Arguments):

@@ -20,7 +20,13 @@ _LEFT_OUT = "additionalProperties"
 
 def plain_schema_of(model: type[BaseModel]) -> dict[str, Any]:
     schema = {name: value for name, value in schema_of(model).items() if name != _LEFT_OUT}
-    return {**schema, "properties": {name: _plain(value) for name, value in schema["properties"].items()}}
+    required = schema.get("required", ())
+    # smolagents tells its model that an argument is required unless it may be null.
+    properties = {
+        name: _plain(value) if name in required else {**_plain(value), "nullable": True}
+        for name, value in schema["properties"].items()
+    }
+    return {**schema, "properties": properties}
 
 
 def _plain(argument: dict[str, Any]) -> dict[str, Any]:

@@ -25,6 +25,7 @@ STDERR_SHARE_IF_FAILED = 0.6
 # For offsets that have more digits than was reckoned with.
 MARGIN = 0.02
 KIB = 1024
+MOST_SECONDS = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,7 @@ def report(result: ExecutionResult, max_tokens: int, counter: TokenCounter) -> R
     printed = [
         f"{stream}:\n{shown.text(_gap(shown)).removesuffix(chr(10))}"
         for stream, shown in ((Stream.STDOUT, stdout), (Stream.STDERR, stderr))
-        if shown.total_bytes
+        if shown.total_bytes and not (stream is Stream.STDERR and result.outcome is Outcome.REJECTED)  # told already
     ]
     return Report(result, stdout, stderr, "\n\n".join(["\n".join(said), *printed]))
 
@@ -94,9 +95,10 @@ def cause(result: ExecutionResult) -> str | None:
             said = "see stderr" if result.stderr else "it printed nothing to stderr"
             return f"The program exited with code {record.exit_code}; {said}."
         case Outcome.TIMED_OUT:
+            advice = "" if limits.timeout_seconds >= MOST_SECONDS else ", or ask for more time with timeoutSeconds"
             return (
                 f"The program was killed because it reached its time limit of {limits.timeout_seconds:g} s. "
-                "Do less in one run, or ask for more time with timeoutSeconds."
+                f"Do less in one run{advice}."
             )
         case Outcome.OUT_OF_MEMORY:
             return (
@@ -109,7 +111,7 @@ def cause(result: ExecutionResult) -> str | None:
                 "Print only what matters."
             )
         case Outcome.REJECTED:
-            return "The program was not run to its end, and no tool was called. Correct this and run it again:"
+            return "It was rejected before its first tool call, so nothing was changed. Correct this and run it again:"
         case Outcome.CANCELLED:
             return "The execution was cancelled. Run it again if you still want its result."
         case Outcome.SANDBOX_ERROR:
@@ -147,11 +149,15 @@ def _notices(result: ExecutionResult, stdout: Preview, stderr: Preview) -> list[
         notices.append("The check of the program found:")
     notices += [f"line {mistake.line}: {mistake.message}" for mistake in result.record.mistakes]
     limits = _limits(result)
-    for stream, data, shown in ((Stream.STDOUT, result.stdout, stdout), (Stream.STDERR, result.stderr, stderr)):
-        if result.record.truncated and len(data) >= limits.max_output_bytes:
+    record = result.record
+    for stream, dropped, shown in (
+        (Stream.STDOUT, record.stdout_dropped_bytes, stdout),
+        (Stream.STDERR, record.stderr_dropped_bytes, stderr),
+    ):
+        if dropped:
             notices.append(
-                f"{stream} is kept up to {_size(limits.max_output_bytes)}; what came after that was dropped. "
-                "Print less, or let a tool store it."
+                f"{stream}: of more than {_size(limits.max_output_bytes)} only both ends are kept; {dropped} bytes "
+                "between them were dropped. Print less, or let a tool store it."
             )
         if shown.left_out_bytes:
             which = "" if stream is Stream.STDOUT else f'"stream": "{stream}", '

@@ -8,6 +8,7 @@ import time
 
 from supervision import cgroup, frames, signals
 from supervision.orders import Run
+from supervision.outbox import Outbox
 from supervision.program import Program
 from supervision.stream import Stream
 
@@ -58,6 +59,10 @@ class Execution:
     @property
     def open_streams(self) -> list[Stream]:
         return [stream for stream in (self.stdout, self.stderr) if stream.open]
+
+    def finish_streams(self, outbox: Outbox) -> None:
+        for stream in (self.stdout, self.stderr):
+            stream.finish(outbox)
 
     def end(self, ending: str) -> None:
         if self._ending is None:

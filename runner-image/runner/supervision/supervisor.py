@@ -265,6 +265,7 @@ class Supervisor:
             return
         gone = execution.drained and not processes.any_child_left()
         if gone or (time.monotonic() >= self._grace_ends and not self._outbox.full):
+            execution.finish_streams(self._outbox)
             self._outbox.put(frames.DONE, execution.report())
             self._exit_status = EXIT_DONE
 

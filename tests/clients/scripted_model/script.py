@@ -41,7 +41,7 @@ class ListedTool:
         return self.name == name or self.name.endswith(f"_{name}")
 
     def completed(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Add what the client says is required, as an obedient model does: smolagents says it of every argument."""
+        """Add what the client says is required, as an obedient model does."""
         schemas = self.parameters.get("properties", {})
         missing = [name for name in self.parameters.get("required", ()) if name not in arguments]
         return arguments | {name: _plausible(schemas[name]) for name in missing}

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from orchestrator.adapters.tokens import O200kTokenCounter
-from orchestrator.domain.execution import Ending, ExecutionResult, Image, Outcome, Timings
+from orchestrator.domain.execution import Ending, ExecutionResult, Image, Mistake, Outcome, Timings
 from orchestrator.domain.ledger import CallOutcome, ToolCall
 from orchestrator.faces.mcp.report import Report, report
 from tests.support.samples import record
@@ -107,8 +107,17 @@ def test_truncation_is_said_first_with_the_call_that_reads_the_rest():
 
 
 def test_it_is_told_that_output_beyond_the_limit_was_dropped():
-    text = told(ending=Ending(Outcome.OUTPUT_LIMIT), stdout=b"row\n" * 25_600)
-    assert "stdout is kept up to 100 KiB; what came after that was dropped." in text
+    text = told(ending=Ending(Outcome.OUTPUT_LIMIT, stdout_dropped_bytes=77), stdout=b"row\n" * 25_600)
+    assert "stdout: of more than 100 KiB only both ends are kept; 77 bytes between them were dropped." in text
+
+
+def test_a_rejected_program_is_told_its_mistakes_once():
+    mistakes = (Mistake(3, 5, "`execute_sql` has no argument `sqll`."),)
+    text = told(ending=Ending(Outcome.REJECTED, mistakes=mistakes), stdout=b"", stderr=b"Traceback: the same again")
+    assert text.splitlines()[1:] == [
+        "It was rejected before its first tool call, so nothing was changed. Correct this and run it again:",
+        "line 3: `execute_sql` has no argument `sqll`.",
+    ]
 
 
 AWKWARD = [b'"quoted\\" \n', b"plain words in a row\n", b"\xff\n", "数据\n".encode(), "𝄞\n".encode()]

@@ -34,7 +34,7 @@ SERVERS = [f"server-with-a-long-name-{number}" for number in range(200)]
 
 # What Gemini's function declarations know of JSON Schema, which is the least of all.
 KNOWN_TO_EVERY_CLIENT = {
-    *("type", "description", "default", "enum", "properties", "required", "items"),
+    *("nullable", "type", "description", "default", "enum", "properties", "required", "items"),
     *("minimum", "maximum", "minLength", "maxLength"),
 }
 
@@ -85,7 +85,14 @@ def test_every_argument_has_one_plain_type_that_every_client_understands(tool):
     for schema in schemas_within(tool.input_schema):
         assert isinstance(schema["type"], str), schema
         assert schema.keys() <= KNOWN_TO_EVERY_CLIENT
-        assert "null" not in json.dumps(schema)
+        assert "null" not in json.dumps(schema).replace('"nullable"', "")
+
+
+@each_tool
+def test_what_is_not_required_may_be_null(tool):
+    """What smolagents would otherwise ask its model for."""
+    nullable = {name for name, schema in tool.input_schema["properties"].items() if schema.get("nullable")}
+    assert nullable == tool.input_schema["properties"].keys() - set(tool.input_schema.get("required", ()))
 
 
 @each_tool
