@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import json
 import os
 import re
 import sys
@@ -12,17 +11,13 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
 
-from checking.compiler import Compiler
+from checking.compiler import modules_in, packages, parses_as_typescript, ty
 from checking.kinds import surely_clash
 from checking.mistakes import Mistake, looks_like, no_such_server, no_such_tool, suggestion
 from checking.tree import Place, Tree
 from checking.wrapped import OBSERVED, Servers
 
 _SUFFIX = ".py"
-_TY = os.environ.get("CODE_EXECUTOR_TY", "/opt/check/ty")
-_NODE = os.environ.get("CODE_EXECUTOR_NODE", "/usr/local/bin/node")
-_PACKAGES = os.environ.get("CODE_EXECUTOR_PACKAGES") or f"/usr/local/lib/python3.{sys.version_info.minor}/dist-packages"
-_RUNNER = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _COMPLAINT = re.compile(r".*?main\.py:(\d+):(\d+): error\[([\w-]+)\] (.*)")
 _UNDEFINED = re.compile(r"Name `(\w+)` used when not defined")
 _WRONG_TYPE = re.compile(r"Argument to function `(\w+)` is incorrect: Expected `(.+)`, found `(.+)`")
@@ -53,16 +48,15 @@ _NEED_THEIR_VALUE = {
 }
 
 
-def mistakes_in(workspace: str) -> Iterator[Mistake]:
+def mistakes_in(workspace: str, code: bytes, said: str | None) -> Iterator[Mistake]:
+    """Yield what is surely wrong, also by what ty said; ask it if it was not asked."""
     path = f"{workspace}/main.py"
-    with open(path, "rb") as file:
-        code = file.read()
     try:
         root = compile(code, path, "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
         compile(root, path, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)  # `await` in a plain function
     except (SyntaxError, ValueError) as error:
         place = (getattr(error, "lineno", None) or 1, getattr(error, "offset", None) or 1)
-        is_other = not Compiler([_NODE, f"{_RUNNER}/typescript/parses.mjs", path], {}).said()
+        is_other = parses_as_typescript(path)
         version = f"3.{sys.version_info.minor}"
         told = (
             looks_like("TypeScript") if is_other else f"This is not Python {version}: {getattr(error, 'msg', error)}."
@@ -75,10 +69,9 @@ def mistakes_in(workspace: str) -> Iterator[Mistake]:
         return
     program = _Program(Tree(root, code), Servers(workspace))
     with _seen_by_ty(workspace, path, program.without_awaits()) as seen:
-        ty = _start_ty(workspace, seen)
+        asked = ty(workspace, seen) if said is None else None
         yield from program.mistakes()
-        if ty is not None:
-            yield from program.read(ty.said().splitlines()[:_MAX_JUDGED])
+        yield from program.read((asked.said() if asked else said or "").splitlines()[:_MAX_JUDGED])
 
 
 @contextmanager
@@ -96,37 +89,6 @@ def _seen_by_ty(workspace: str, path: str, instead: bytes | None) -> Iterator[st
     finally:
         os.unlink(file.name)
         os.rmdir(folder)
-
-
-def _start_ty(workspace: str, path: str) -> Compiler | None:
-    command = [_TY, "check", "--output-format", "concise", "--color", "never", "--no-progress"]
-    command += ["--python-version", f"3.{sys.version_info.minor}", "--project", workspace]
-    # Reading the types of pandas takes longer than all the rest, and what a program does with it is its own affair.
-    packages = [f"{name}{deeper}" for name in _packages() for deeper in ("", ".**")]
-    command += ["--config", f"analysis.replace-imports-with-any={json.dumps(packages)}", path]
-    try:
-        return Compiler(command, {"TY_MAX_PARALLELISM": "1", "HOME": workspace})
-    except OSError:
-        return None
-
-
-def _packages() -> Iterator[str]:
-    """Yield the names of what can be imported besides the standard library."""
-    return _modules_in(_PACKAGES)
-
-
-def _modules_in(folder: str) -> Iterator[str]:
-    try:
-        names = os.listdir(folder)
-    except OSError:
-        return
-    for name in names:
-        module, _, suffix = name.partition(".")
-        if suffix and not suffix.endswith(("py", "so")):
-            continue
-        # The types of the standard library, and so those of the tools, are told in its terms.
-        if module.isidentifier() and module != "typing_extensions":
-            yield module
 
 
 class _Tool:
@@ -220,10 +182,10 @@ class _Program:
 
     def _missing_packages(self) -> Iterator[Mistake]:
         """Report imports that fail when they are reached, maybe after calls; a program may also make modules itself."""
-        packages = {*_packages()}
-        if not packages or any(self._tree.uses[name] for name in _MAKE_MODULES):
+        installed = packages()
+        if not installed or any(self._tree.uses[name] for name in _MAKE_MODULES):
             return
-        there = {"typing_extensions", *sys.stdlib_module_names, *packages, *_modules_in(self._servers.workspace)}
+        there = {*sys.stdlib_module_names, *installed, *modules_in(self._servers.workspace)}
         for node in self._tree.nodes:
             match node:
                 case ast.Import(names=aliases):

@@ -2,38 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 
-from checking.compiler import Compiler
+from checking.compiler import NODE, RUNNER, Compiler, parses_as_typescript
 from checking.kinds import kinds_of, surely_clash
 from checking.mistakes import Mistake, looks_like, no_such_server, no_such_tool
 from checking.spans import Spans
 from checking.wrapped import Servers, TypeScriptTool
 
 _SUFFIX = ".ts"
-_TSC = os.environ.get("CODE_EXECUTOR_TSC", "/opt/check/typescript/tsc")
-_NODE = os.environ.get("CODE_EXECUTOR_NODE", "/usr/local/bin/node")
-_RUNNER = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-# Without strictness: what may be null or is of no declared type may well be right. Without the types of Node.js and of
-# packages, which take longer to read than the program: all of their names may be anything.
-_OPTIONS = (
-    *(
-        "--ignoreConfig",
-        "--noEmit",
-        "--pretty",
-        "false",
-        "--strict",
-        "false",
-        "--noImplicitAny",
-        "--skipLibCheck",
-        "--singleThreaded",
-    ),
-    *("--target", "esnext", "--lib", "esnext", "--types", "", "--moduleDetection", "force"),
-    *("--module", "esnext", "--moduleResolution", "bundler", "--allowImportingTsExtensions"),
-)
 _COMPLAINT = re.compile(r"\S*main\.ts\((\d+),(\d+)\): error TS(\d+): (.*)")
 _IMPORT = re.compile(r"""^[ \t]*import\s+(?!type\b)([^'";]+?)\s+from\s*['"]([^'"]+)['"]""", re.MULTILINE)
 _DYNAMIC_IMPORT = re.compile(
@@ -68,16 +47,12 @@ _MAX_TYPE_CHARACTERS = 120
 _MAX_JUDGED = 100
 
 
-def mistakes_in(workspace: str) -> Iterator[Mistake]:
+def mistakes_in(workspace: str, said: str) -> Iterator[Mistake]:
+    """Yield what is surely wrong, by what the compiler said."""
     path = f"{workspace}/main.ts"
-    try:
-        compiler = Compiler([_TSC, *_OPTIONS, path, f"{_RUNNER}/checking/sandbox.d.ts"], {"GOGC": "400"})
-    except OSError:
-        return
     with open(path, encoding="utf-8-sig", errors="replace", newline="") as file:
         code = file.read()
-    program = _Program(code, Servers(workspace), path)
-    yield from program.read(compiler.said().splitlines())
+    yield from _Program(code, Servers(workspace), path).read(said.splitlines())
 
 
 class _Complaint:
@@ -118,7 +93,7 @@ class _Program:
         grammar = [
             each for each in complaints if _FIRST_GRAMMAR <= each.code < _FIRST_SEMANTIC or each.code in _DECLARED_TWICE
         ]
-        if grammar and not _parses(self._path):
+        if grammar and not parses_as_typescript(self._path):
             other = looks_like("Python") if _is_python(self._code) else None
             yield grammar[0].says(other or f"This is not TypeScript: {grammar[0].text}")
             return
@@ -226,7 +201,7 @@ class _Program:
             name = re.search(r"""([\w$]+)['"]?\s*:\s*\{[^{}]*$""", self._code[: self._place(complaint)])
             subject = f"`{name[1]}` of `{tool.name}`" if name else f"The argument of `{tool.name}`"
             return complaint.says(f"{subject} must be an array, not an object.", tool)
-        if found[2] not in tool.types and not tool.is_closed_inside:
+        if not (found[2] in tool.types and found[2].endswith("Input")) and not tool.is_closed_inside:
             return None
         meant = f" Did you mean `{found[3]}`?" if found[3] else ""
         return complaint.says(f"`{tool.name}` has no argument `{found[1]}`.{meant}", tool)
@@ -357,7 +332,7 @@ class _Program:
 
     @cached_property
     def _javascript(self) -> tuple[str, str]:
-        kind, _, text = Compiler([_NODE, f"{_RUNNER}/checking/erased.mjs", self._path], {}).said().partition("\n")
+        kind, _, text = Compiler([NODE, f"{RUNNER}/checking/erased.mjs", self._path], {}).said().partition("\n")
         return kind, text.removeprefix("\ufeff")
 
     def _property_at(self, complaint: _Complaint) -> str | None:
@@ -374,11 +349,6 @@ def _is_promise_of_a_tool(spelled: str) -> bool:
 
 def _brief(spelled: str) -> str:
     return spelled if len(spelled) <= _MAX_TYPE_CHARACTERS else f"{spelled[:_MAX_TYPE_CHARACTERS]}…"
-
-
-def _parses(path: str) -> bool:
-    """Ask Node.js, whose word counts: the compiler objects to more than what keeps a program from running."""
-    return not Compiler([_NODE, f"{_RUNNER}/typescript/parses.mjs", path], {}).said()
 
 
 def _is_python(code: str) -> bool:

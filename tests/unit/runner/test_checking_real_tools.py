@@ -132,12 +132,14 @@ def made_and_rejected(
     lines = [*(line for line, _ in spelled), *(line for _, line in spelled)]
     (checked.workspace / f"main.{SUFFIXES[language]}").write_text("\n".join(lines), encoding="utf-8")
     # In this process, because of a program the check tells a few mistakes only.
-    module = importlib.import_module(f"checking.{language}")
+    compiler = importlib.import_module("checking.compiler")
     for name, path in environment().items():
-        monkeypatch.setattr(module, f"_{name.removeprefix('CODE_EXECUTOR_')}", path, raising=False)
-    monkeypatch.setattr(module, "_MAX_JUDGED", 100_000)
+        monkeypatch.setattr(compiler, f"_{name.removeprefix('CODE_EXECUTOR_')}", path, raising=False)
+    main, judge = importlib.import_module("checking.main"), importlib.import_module(f"checking.{language}")
+    monkeypatch.setattr(judge, "_MAX_JUDGED", 100_000)
     monkeypatch.chdir(checked.workspace)
-    rejected = {mistake.line for mistake in module.mistakes_in(str(checked.workspace))}
+    found = {"python": main._in_python, "typescript": main._in_typescript}[language](str(checked.workspace))
+    rejected = {mistake.line for mistake in found or ()}
     return lines[len(spelled) :], [lines[line - 1] for line in sorted(rejected)]
 
 
