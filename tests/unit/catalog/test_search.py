@@ -233,3 +233,15 @@ def test_of_tools_with_the_same_name_the_second_makes_room_for_another():
 def test_the_order_of_equal_tools_is_that_of_the_catalog():
     tools = [tool(f"s{number}/ping", "Ping.") for number in range(20)]
     assert found("ping", index=SearchIndex(tools), limit=20) == [each.path for each in tools]
+
+
+@pytest.mark.parametrize("question", ["query the database", "query postgres", "query", "select rows from a table"])
+def test_a_tool_for_sql_is_found_by_who_speaks_of_queries(question):
+    tools = [
+        Tool("postgres", "execute_sql", "Use this tool to execute a single SQL statement."),
+        Tool("postgres", "list_triggers", "Lists the triggers of the database."),
+        Tool("memory", "search_nodes", "Search for nodes in the knowledge graph based on a query"),
+        Tool("filesystem", "search_files", "Recursively search for files and directories matching a pattern."),
+    ]
+    found = [hit.tool.name for hit in SearchIndex(tools).search([question], limit=2)]
+    assert "execute_sql" in found
