@@ -1,4 +1,4 @@
-"""The programs of the benchmark, checked without an engine: of wrong ones is told what must be, of right ones nothing."""
+"""The programs of the benchmark, checked without an engine: wrong ones are told what must be, right ones nothing."""
 
 from __future__ import annotations
 
