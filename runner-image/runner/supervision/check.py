@@ -38,5 +38,5 @@ class Check:
         """End the check and return its verdict, which is empty if it came to none."""
         os.close(self.fd)
         if not self.ended:  # its number could be another's by now
-            os.kill(self.pid, signals.KILL)
+            os.kill(-self.pid, signals.KILL)  # with the compiler that it started
         return bytes(self._said) if len(self._said) <= frames.MAX_PAYLOAD_BYTES else b""
