@@ -183,7 +183,10 @@ class Supervisor:
         if self._ready and self._run_order is not None and self._exit_status is None:
             self._execution = Execution(self._run_order, self._program)
             if self._run_order.checked:
-                self._check = Check(self._language, self._workspace)
+                try:
+                    self._check = Check(self._language, self._workspace)
+                except OSError:
+                    self._outbox.put(frames.CHECKED, b"")  # without a verdict, the program goes on
             self._control_pending += frames.RUN + self._run_order.parcel
             self._write_control()
 
