@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from orchestrator.domain.execution import Check, Limits, Recipe
+from orchestrator.domain.files import FileLimits, Place
 
 # A sandbox has no network, only this Unix socket; @ stands for the NUL byte that abstract names begin with. The engine
 # carries what connects to it to the gateway.
@@ -30,6 +31,8 @@ class Program:
     limits: Limits
     environment: Mapping[str, str] = field(default_factory=dict)
     check: Check = Check.OFF
+    # Which folders are handed over when it has ended, and how much of each.
+    hands_over: Mapping[Place, FileLimits] = field(default_factory=dict)
 
     @property
     def is_checked(self) -> bool:

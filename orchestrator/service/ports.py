@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterable, Callable, Mapping, Sequence
 from typing import Protocol
 
 from orchestrator.domain.access import AccessBook
@@ -16,6 +16,7 @@ from orchestrator.domain.execution import (
     Stream,
     Unfinished,
 )
+from orchestrator.domain.files import File, Place, Upload, Version, Why
 from orchestrator.domain.ledger import CallRecord
 from orchestrator.domain.sandbox import Finding, OwnedContainer, Program, SandboxSpec
 
@@ -24,6 +25,26 @@ Receive = Callable[[Stream, bytes], None]
 Pass = Callable[[], None]
 # Given the id of a sandbox, a protocol for one connection that it makes to the gateway.
 Accept = Callable[[str], asyncio.Protocol]
+
+
+class FileSink(Protocol):
+    """Takes what a program left, one file after the other. The sandbox is not read from while a call is under way."""
+
+    async def begin(self, place: Place, name: bytes, size: int) -> None:
+        """Take a file, whose content follows in pieces of `size` bytes in all."""
+
+    async def write(self, data: bytes) -> None: ...
+
+    async def end(self) -> None:
+        """Note that the file is whole; one that is followed by anything else is lost."""
+
+    async def unchanged(self, place: Place, name: bytes) -> None:
+        """Take a file that is as it was brought."""
+
+    async def leave_out(self, place: Place, name: bytes, size: int, why: Why) -> None: ...
+
+    async def close(self, left_out: Mapping[Place, int]) -> None:
+        """Note that all was handed over, and how many were left out, named or not."""
 
 
 class Sandbox(Protocol):
@@ -38,7 +59,18 @@ class Sandbox(Protocol):
     async def preload(self) -> None:
         """Let the interpreter load what programs often need, while nobody waits."""
 
-    async def run(self, program: Program, receive: Receive, pass_: Pass = ...) -> Ending: ...
+    async def bring(self, path: str, pieces: AsyncIterable[bytes]) -> None:
+        """Write a file below /workspace before the program runs, no faster than the sandbox takes its pieces."""
+
+    async def run(self, program: Program, receive: Receive, pass_: Pass = ..., sink: FileSink | None = None) -> Ending:
+        """Run the program; return when it has ended and what it left in `program.hands_over` is with the sink."""
+
+    @property
+    def handing_over(self) -> bool:
+        """Tell whether the program has ended, and `run` only waits for what it left, for a bounded time."""
+
+    def stop(self) -> None:
+        """End the program. `run` then returns, with the outcome `cancelled`, when what it left is with the sink."""
 
     async def destroy(self) -> None:
         """Return when nothing of it is left; destroying it twice does no harm."""
@@ -100,6 +132,75 @@ class Journal(Protocol):
 
     async def check(self) -> None:
         """Raise what would keep an execution from being recorded."""
+
+
+class Writing(Protocol):
+    """Content on its way into the store."""
+
+    async def write(self, data: bytes) -> None: ...
+
+    async def finish(self) -> tuple[str, int]:
+        """Keep it; return its hash and its size."""
+
+    async def abandon(self) -> None:
+        """Leave nothing of it; after `finish` this does nothing."""
+
+
+class Contents(Protocol):
+    """The bytes of files, each content once, named by its SHA-256. Raises StoreUnavailable when the disk fails."""
+
+    def create(self) -> Writing: ...
+
+    async def size(self, sha256: str) -> int | None:
+        """Return the size of a content, None if it is not there."""
+
+    async def read(self, sha256: str, start: int, length: int) -> bytes:
+        """Return a piece; raise NotFound if the content is not there."""
+
+    async def sweep(self, wanted: frozenset[str], older_than_seconds: float) -> int:
+        """Remove what nobody wants and is not just being written; return how many bytes that gave."""
+
+
+class FileIndex(Protocol):
+    """Whose files there are. Every method raises JournalUnavailable when it cannot do its work."""
+
+    async def files_of(self, execution_id: str) -> tuple[File, ...]: ...
+
+    async def drop_files(self, execution_id: str, name: str | None = None) -> int:
+        """Forget one file of an execution, or all; return how many there were."""
+
+    async def drop_files_before(self, moment: float) -> int:
+        """Forget the files of executions that ended before a time; return how many there were."""
+
+    async def drop_oldest_files(self, caller: str, at_least_bytes: int) -> int:
+        """Forget a caller's oldest files until so many bytes are free; return how many bytes that gave."""
+
+    async def stored_bytes(self, caller: str | None = None) -> int:
+        """Return what a caller's files, uploads and versions of workspaces have together, or everybody's."""
+
+    async def add_upload(self, caller: str, upload: Upload) -> None: ...
+
+    async def uploads(self, caller: str) -> Sequence[Upload]:
+        """Return a caller's uploads, newest first."""
+
+    async def drop_upload(self, caller: str, sha256: str) -> bool: ...
+
+    async def drop_uploads_before(self, moment: float) -> int: ...
+
+    async def add_version(self, owner: str, version: Version, keep: int) -> None:
+        """Make it the newest of its workspace, and forget all but the newest `keep`."""
+
+    async def versions(self, owner: str, workspace: str) -> Sequence[Version]:
+        """Return what there is of a workspace, newest first."""
+
+    async def newest_versions(self, owners: Sequence[str]) -> Sequence[tuple[str, Version]]:
+        """Return the owner and the newest version of each workspace, newest first."""
+
+    async def drop_workspace(self, owner: str, workspace: str) -> int:
+        """Forget a workspace; return how many versions it had."""
+
+    async def wanted(self) -> frozenset[str]:
+        """Return the hashes of all contents that anything names."""
 
 
 class Access(Protocol):

@@ -8,21 +8,34 @@ import pytest
 
 from bench.testbed.engine import engine_is_there
 from orchestrator.daemon import build_engine
+from orchestrator.domain.errors import SandboxFault
 from orchestrator.domain.execution import Check, Language, Outcome, Recipe, Stream
+from orchestrator.domain.files import FileLimits, Place, Why
 from orchestrator.domain.sandbox import Program, SandboxSpec, Verdict
 from tests.support.api import until
 from tests.support.fake_engine import (
     CALL_THE_GATEWAY,
+    CHANGE_THE_WORKSPACE,
+    COPY_THE_INPUTS,
     EXIT_3,
     FLOOD,
     FOREVER,
     HELLO,
     IMPORT_NO_TOOL,
+    LEAVE_50_FILES,
+    LEAVE_A_FILE,
+    LEAVE_A_FILE_THEN_EAT_MEMORY,
+    LEAVE_A_FILE_THEN_FAIL,
+    LEAVE_A_FILE_THEN_FLOOD,
+    LEAVE_A_FILE_THEN_GO_ON,
+    LEAVE_A_FILE_THEN_IMPORT_NO_TOOL,
+    LEAVE_MORE_THAN_FITS,
     ONE_SERVER,
     PRINT_TOO_MUCH_THEN_EXIT_3,
     READ_WHAT_IS_GIVEN,
     FakeEngine,
 )
+from tests.support.file_sink import MemorySink, pieces_of
 from tests.support.installation import Installation
 from tests.support.samples import limits
 
@@ -203,6 +216,108 @@ async def test_it_describes_itself_and_finds_nothing_wrong(engine):
     # What a host may lack without being wrong.
     lacking = {finding.check for finding in findings if finding.verdict is Verdict.WARNING}
     assert lacking <= {"users", "mandatory access control"}
+
+
+PLENTY = FileLimits(max_files=100, max_file_bytes=16 * 1024**2, max_total_bytes=64 * 1024**2)
+FILES = {Place.OUT: PLENTY, Place.WORKSPACE: PLENTY}
+
+
+async def run_with_files(sandbox, code, places=FILES, timeout_seconds=5, check=Check.OFF):
+    """Return the ending, what was printed, and the sink with what was left."""
+    sink, (seen, receive) = MemorySink(), collector()
+    program = Program(code, limits(timeout_seconds), check=check, hands_over=places)
+    ending = await sandbox.run(program, receive, sink=sink)
+    return ending, seen[Stream.STDOUT].decode(), sink
+
+
+async def test_a_program_that_leaves_nothing_hands_over_nothing(sandbox):
+    ending, _, sink = await run_with_files(sandbox, HELLO)
+    assert (ending.outcome, sink.files, sink.left_out) == (Outcome.COMPLETED, {}, {})
+    assert sink.left_out_count == {Place.OUT: 0, Place.WORKSPACE: 0}
+
+
+async def test_what_is_brought_is_found_and_what_is_left_is_handed_over_byte_by_byte(sandbox):
+    brought = {"a.bin": bytes(range(256)) * 4096, "empty": b"", "größe/Ω/€.txt": b"text"}
+    for name, content in brought.items():
+        await sandbox.bring(f"in/{name}", pieces_of(content[:1000], content[1000:]))
+    ending, _, sink = await run_with_files(sandbox, COPY_THE_INPUTS)
+    assert (ending.outcome, sink.out, sink.workspace) == (Outcome.COMPLETED, brought, {})
+
+
+@pytest.mark.parametrize(
+    ("code", "outcome"),
+    [
+        (LEAVE_A_FILE, Outcome.COMPLETED),
+        (LEAVE_A_FILE_THEN_FAIL, Outcome.FAILED),
+        (LEAVE_A_FILE_THEN_GO_ON, Outcome.TIMED_OUT),
+        (LEAVE_A_FILE_THEN_FLOOD, Outcome.OUTPUT_LIMIT),
+        (LEAVE_A_FILE_THEN_EAT_MEMORY, Outcome.OUT_OF_MEMORY),
+    ],
+    ids=lambda value: value if isinstance(value, Outcome) else "",
+)
+async def test_files_are_handed_over_at_every_ending(sandbox, code, outcome):
+    timeout_seconds = 2 if outcome is Outcome.TIMED_OUT else 25
+    ending, _, sink = await run_with_files(sandbox, code, timeout_seconds=timeout_seconds)
+    assert (ending.outcome, sink.out) == (outcome, {"left.txt": b"left"})
+    assert sink.left_out_count == {Place.OUT: 0, Place.WORKSPACE: 0}
+
+
+async def test_files_of_a_program_that_is_rejected_are_handed_over(engine):
+    sandbox = await engine.create_sandbox(replace(spec(), files=ONE_SERVER), refuse)
+    ending, _, sink = await run_with_files(sandbox, LEAVE_A_FILE_THEN_IMPORT_NO_TOOL, check=Check.STRICT)
+    await sandbox.destroy()
+    assert (ending.outcome, [mistake.line for mistake in ending.mistakes]) == (Outcome.REJECTED, [2])
+    assert sink.out == {"left.txt": b"left"}
+
+
+async def test_a_program_that_is_stopped_ends_as_cancelled_with_its_output_and_its_files(sandbox):
+    sink, (seen, receive) = MemorySink(), collector()
+    program = Program(LEAVE_A_FILE_THEN_GO_ON, limits(timeout_seconds=60), hands_over=FILES)
+    sandbox.stop()  # without a program this does nothing
+    running = asyncio.ensure_future(sandbox.run(program, receive, sink=sink))
+    await until(lambda: seen[Stream.STDOUT])
+    assert not sandbox.handing_over
+    sandbox.stop()
+    ending = await asyncio.wait_for(running, 10)
+    assert (ending.outcome, seen[Stream.STDOUT], sink.out) == (Outcome.CANCELLED, b"begun\n", {"left.txt": b"left"})
+
+
+async def test_a_workspace_comes_back_with_what_changed_and_says_what_did_not(sandbox):
+    for name, content in {"count": b"1", "old": b"x", "deep/same": bytes(100_000)}.items():
+        await sandbox.bring(f"files/{name}", pieces_of(content))
+    ending, printed, sink = await run_with_files(sandbox, CHANGE_THE_WORKSPACE)
+    assert (ending.outcome, printed) == (Outcome.COMPLETED, "2\n")
+    assert (sink.workspace, sink.out) == ({"count": b"2", "deep/same": None}, {})
+
+
+async def test_the_folder_of_a_workspace_is_there_when_nothing_was_in_it(sandbox):
+    _, printed, sink = await run_with_files(sandbox, CHANGE_THE_WORKSPACE)
+    assert (printed, sink.workspace) == ("1\n", {"count": b"1"})
+
+
+async def test_what_is_over_a_limit_is_named_with_the_reason(sandbox):
+    places = {Place.OUT: FileLimits(max_files=10, max_file_bytes=100, max_total_bytes=100)}
+    _, _, sink = await run_with_files(sandbox, LEAVE_MORE_THAN_FITS, places)
+    assert sink.out == {"a": b"x" * 10, "d": b"x" * 20}
+    assert sink.reasons == {"b": Why.TOO_LARGE, "c": Why.NO_ROOM, "link": Why.NOT_A_FILE}
+    assert sink.left_out_count == {Place.OUT: 3}
+
+
+async def test_of_too_many_files_the_first_are_handed_over_and_the_others_counted(sandbox):
+    places = {Place.OUT: FileLimits(max_files=5, max_file_bytes=100, max_total_bytes=100)}
+    _, _, sink = await run_with_files(sandbox, LEAVE_50_FILES, places)
+    assert list(sink.out) == ["00", "01", "02", "03", "04"]
+    assert sink.reasons == {f"{number:02}": Why.TOO_MANY for number in range(5, 25)}
+    assert sink.left_out_count == {Place.OUT: 45}
+
+
+async def test_more_than_the_sandbox_has_room_for_is_a_fault_that_says_so(engine):
+    bounds = replace(limits(), workspace_bytes=4 * 1024**2)
+    sandbox = await engine.create_sandbox(replace(spec(), limits=bounds), refuse)
+    with pytest.raises(SandboxFault, match="'in/large' does not fit into the room that the workspace has"):  # noqa: PT012
+        await sandbox.bring("in/large", pieces_of(*[bytes(1024**2)] * 5))
+        await sandbox.run(Program(HELLO, limits()), collector()[1])
+    await sandbox.destroy()
 
 
 class Greeter(asyncio.Protocol):

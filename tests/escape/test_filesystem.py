@@ -328,4 +328,4 @@ while depth < 5_000:
 tell(depth)
 """
     assert await probe(api, code) == 5_000
-    assert await probe(api, "tell(sorted(os.listdir('/workspace')))") == ["main.py", "servers"]
+    assert await probe(api, "tell(sorted(os.listdir('/workspace')))") == ["in", "main.py", "out", "servers"]

@@ -6,14 +6,16 @@ It knows just the programs below. Faults are switched on by the test that wants 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
 
 from orchestrator.domain.errors import EngineUnavailable, OrchestratorError, SandboxFault
 from orchestrator.domain.execution import Check, Ending, Mistake, Outcome, Stream
+from orchestrator.domain.files import FileLimits, Place, Why
 from orchestrator.domain.sandbox import GATEWAY, Finding, OwnedContainer, Program, SandboxSpec, Verdict
-from orchestrator.service.ports import Accept, Pass
+from orchestrator.service.ports import Accept, FileSink, Pass
 
 HELLO = "print('hello')"
 EXIT_3 = "import sys; print('out'); print('err', file=sys.stderr); sys.exit(3)"
@@ -29,8 +31,31 @@ CALL_THE_GATEWAY = (
     f"    gateway.connect({GATEWAY!r}.replace('@', chr(0)))\n"
     "    print(gateway.makefile().read(), end='')"
 )
+LEAVE_A_FILE = "open('/workspace/out/left.txt', 'w').write('left')"
+LEAVE_A_FILE_THEN_FAIL = f"{LEAVE_A_FILE}\nraise SystemExit(3)"
+LEAVE_A_FILE_THEN_GO_ON = f"{LEAVE_A_FILE}\nprint('begun')\nwhile True: pass"
+LEAVE_A_FILE_THEN_FLOOD = f"{LEAVE_A_FILE}\n{FLOOD}"
+LEAVE_A_FILE_THEN_EAT_MEMORY = f"{LEAVE_A_FILE}\nprint(len(b'x' * 2 * 1024**3))"
+LEAVE_A_FILE_THEN_IMPORT_NO_TOOL = f"{LEAVE_A_FILE}\n{IMPORT_NO_TOOL}"
+LEAVE_MORE_THAN_FITS = (
+    "import os\n"
+    "for name, size in {'a': 10, 'b': 200, 'c': 95, 'd': 20}.items():\n"
+    "    open(f'/workspace/out/{name}', 'wb').write(b'x' * size)\n"
+    "os.symlink('/etc/passwd', '/workspace/out/link')"
+)
+LEAVE_50_FILES = "for number in range(50): open(f'/workspace/out/{number:02}', 'w').close()"
+COPY_THE_INPUTS = "import shutil\nshutil.copytree('/workspace/in', '/workspace/out', dirs_exist_ok=True)"
+CHANGE_THE_WORKSPACE = (
+    "import os\n"
+    "os.chdir('/workspace/files')\n"
+    "count = int(open('count').read()) + 1 if os.path.exists('count') else 1\n"
+    "open('count', 'w').write(str(count))\n"
+    "print(count)\n"
+    "if os.path.exists('old'): os.remove('old')"
+)
 
 Receive = Callable[[Stream, bytes], None]
+MAX_NAMED = 20
 _ids = count(1)
 
 
@@ -44,6 +69,11 @@ class FakeSandbox:
     destructions: int = 0
     runs: int = 0
     preloads: int = 0
+    files: dict[str, bytes] = field(default_factory=dict)  # below /workspace, besides those of its spec
+    links: set[str] = field(default_factory=set)
+    handing_over: bool = False
+    _brought: dict[str, bytes] = field(default_factory=dict)
+    _stopped: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def destroy(self) -> None:
         self.destructions += 1
@@ -52,9 +82,61 @@ class FakeSandbox:
     async def preload(self) -> None:
         self.preloads += 1
 
-    async def run(self, program: Program, receive: Receive, pass_: Pass = lambda: None) -> Ending:
+    async def bring(self, path: str, pieces: AsyncIterable[bytes]) -> None:
+        assert self.runs == 0
+        self.files[path] = b"".join([piece async for piece in pieces])
+        if sum(map(len, self.files.values())) > self.spec.limits.workspace_bytes:
+            raise SandboxFault(f"the runner failed: append: {path!r} does not fit into the room that the workspace has")
+        self._brought[path] = self.files[path]
+
+    def stop(self) -> None:
+        if self.runs:
+            self._stopped.set()
+
+    async def run(
+        self, program: Program, receive: Receive, pass_: Pass = lambda: None, sink: FileSink | None = None
+    ) -> Ending:
         self.runs += 1
         self.engine.programs_run.append(program.code)
+        ending = await self._execute(program, receive, pass_)
+        if sink is not None and not self.engine.loses_files:
+            self.handing_over = True
+            left_out = {place: await self._hand_over(place, each, sink) for place, each in program.hands_over.items()}
+            await sink.close(left_out)
+            self.handing_over = False
+        return ending
+
+    async def _hand_over(self, place: Place, bounds: FileLimits, sink: FileSink) -> int:
+        taken = total = left_out = 0
+        for path in sorted(path for path in {*self.files, *self.links} if path.startswith(f"{place}/")):
+            name, content = path.partition("/")[2].encode(), self.files.get(path, b"")
+            why = None
+            if path in self.links:
+                why = Why.NOT_A_FILE
+            elif taken >= bounds.max_files:
+                why = Why.TOO_MANY
+            elif len(content) > bounds.max_file_bytes:
+                why = Why.TOO_LARGE
+            elif total + len(content) > bounds.max_total_bytes:
+                why = Why.NO_ROOM
+            if why is not None:
+                left_out += 1
+                if left_out <= MAX_NAMED:
+                    await sink.leave_out(place, name, len(content), why)
+                continue
+            taken, total = taken + 1, total + len(content)
+            if self._brought.get(path) == content:
+                await sink.unchanged(place, name)
+                continue
+            await sink.begin(place, name, len(content))
+            if content:
+                await sink.write(content)
+            await sink.end()
+        return left_out
+
+    async def _execute(self, program: Program, receive: Receive, pass_: Pass) -> Ending:
+        if program.code.startswith(LEAVE_A_FILE):
+            self.files["out/left.txt"] = b"left"
         match program.code:
             case code if code == HELLO:
                 receive(Stream.STDOUT, b"hello\n")
@@ -63,25 +145,52 @@ class FakeSandbox:
                 receive(Stream.STDOUT, b"out\n")
                 receive(Stream.STDERR, b"err\n")
                 return Ending(Outcome.FAILED, exit_code=3)
-            case code if code == FOREVER:
+            case code if code in (FOREVER, LEAVE_A_FILE_THEN_GO_ON):
                 receive(Stream.STDOUT, b"begun\n")
                 return await self._time_out_after(program.limits.timeout_seconds)
             case code if code == READ_WHAT_IS_GIVEN:
                 text = f"{self.spec.files['given/file.txt']} {program.environment['GIVEN']}\n"
                 receive(Stream.STDOUT, text.encode())
                 return Ending(Outcome.COMPLETED, exit_code=0)
-            case code if code == FLOOD:
+            case code if code in (FLOOD, LEAVE_A_FILE_THEN_FLOOD):
                 receive(Stream.STDOUT, b"x" * program.limits.max_output_bytes)
                 return Ending(Outcome.OUTPUT_LIMIT, exit_code=137, signal=9, stdout_dropped_bytes=1)
             case code if code == PRINT_TOO_MUCH_THEN_EXIT_3:
                 kept = program.limits.max_output_bytes
                 receive(Stream.STDOUT, b"x" * kept)
                 return Ending(Outcome.FAILED, exit_code=3, stdout_dropped_bytes=200_000 - kept)
-            case code if code == IMPORT_NO_TOOL:
-                mistakes = (Mistake(1, 1, "There is no server `nowhere`. Did you mean `somewhere`?"),)
+            case code if code in (IMPORT_NO_TOOL, LEAVE_A_FILE_THEN_IMPORT_NO_TOOL):
+                mistakes = (
+                    Mistake(code.count("\n") + 1, 1, "There is no server `nowhere`. Did you mean `somewhere`?"),
+                )
                 if program.check is Check.STRICT:
                     return Ending(Outcome.REJECTED, mistakes=mistakes)
                 return Ending(Outcome.FAILED, exit_code=1, mistakes=mistakes if program.is_checked else ())
+            case code if code == LEAVE_A_FILE:
+                return Ending(Outcome.COMPLETED, exit_code=0)
+            case code if code == LEAVE_A_FILE_THEN_FAIL:
+                return Ending(Outcome.FAILED, exit_code=3)
+            case code if code == LEAVE_A_FILE_THEN_EAT_MEMORY:
+                return Ending(Outcome.OUT_OF_MEMORY, exit_code=137, signal=9)
+            case code if code == LEAVE_MORE_THAN_FITS:
+                self.files |= {
+                    f"out/{name}": b"x" * size for name, size in {"a": 10, "b": 200, "c": 95, "d": 20}.items()
+                }
+                self.links.add("out/link")
+                return Ending(Outcome.COMPLETED, exit_code=0)
+            case code if code == LEAVE_50_FILES:
+                self.files |= {f"out/{number:02}": b"" for number in range(50)}
+                return Ending(Outcome.COMPLETED, exit_code=0)
+            case code if code == COPY_THE_INPUTS:
+                inputs = {path: content for path, content in self.files.items() if path.startswith("in/")}
+                self.files |= {f"out/{path.removeprefix('in/')}": content for path, content in inputs.items()}
+                return Ending(Outcome.COMPLETED, exit_code=0)
+            case code if code == CHANGE_THE_WORKSPACE:
+                count = int(self.files.get("files/count", b"0")) + 1
+                self.files["files/count"] = b"%d" % count
+                self.files.pop("files/old", None)
+                receive(Stream.STDOUT, b"%d\n" % count)
+                return Ending(Outcome.COMPLETED, exit_code=0)
             case code if code == CALL_THE_GATEWAY:
                 connection = _Connection()
                 self.accept(self.id).connection_made(connection)
@@ -92,7 +201,9 @@ class FakeSandbox:
     async def _time_out_after(self, seconds: float) -> Ending:
         if self.engine.supervisor_hangs:
             await asyncio.Event().wait()
-        await asyncio.sleep(seconds)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._stopped.wait(), seconds)
+            return Ending(Outcome.CANCELLED, exit_code=137, signal=9)
         return Ending(Outcome.TIMED_OUT, exit_code=137, signal=9)
 
 
@@ -115,6 +226,7 @@ class FakeEngine:
         self.starting = 0
         self.removed: list[str] = []
         self.supervisor_hangs = False
+        self.loses_files = False
         self.fault: OrchestratorError | None = None
         self.removal_fault: OrchestratorError | None = None
         self.may_start = asyncio.Event()

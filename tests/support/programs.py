@@ -38,6 +38,6 @@ async def held(api: Api, code: str = FOREVER, language: str = "python") -> Async
         line = ""
         while "\n" not in line:
             name, fields = await anext(events)
-            assert name in ("stdout", "heartbeat"), fields
+            assert name in ("stdout", "heartbeat", "tool_call"), fields
             line += fields.get("text", "")
         yield Held(started["executionId"], line.strip())

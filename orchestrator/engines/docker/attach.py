@@ -12,6 +12,9 @@ from orchestrator.engines.runner.leash import Leash
 
 _STDOUT = 1
 _HEADER = struct.Struct(">BxxxI")
+# How much that was sent may wait here while the sandbox takes it.
+_HIGH_BYTES = 512 * 1024
+_LOW_BYTES = 128 * 1024
 
 
 class EngineStreamDecoder:
@@ -46,6 +49,8 @@ class AttachedLeash(Leash, asyncio.Protocol):
         super().__init__()
         self._engine_stream = EngineStreamDecoder()
         self._transport: asyncio.Transport | None = None
+        self._may_send = asyncio.Event()
+        self._may_send.set()
 
     async def adopt(self, attached: socket.socket) -> None:
         """Take over the connection of an attach request that the engine has answered. Whoever listens must do so by
@@ -59,12 +64,30 @@ class AttachedLeash(Leash, asyncio.Protocol):
         if self._transport is not None and not self._transport.is_closing():
             self._transport.write(data)
 
+    async def drain(self) -> None:
+        await self._may_send.wait()
+
+    def pause(self) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.pause_reading()
+
+    def resume(self) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
+
     def hang_up(self) -> None:
         if self._transport is not None:
             self._transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's class is no subclass of it
+        self._transport.set_write_buffer_limits(_HIGH_BYTES, _LOW_BYTES)
+
+    def pause_writing(self) -> None:
+        self._may_send.clear()
+
+    def resume_writing(self) -> None:
+        self._may_send.set()
 
     def data_received(self, data: bytes) -> None:
         for descriptor, piece in self._engine_stream.feed(data):
@@ -74,4 +97,5 @@ class AttachedLeash(Leash, asyncio.Protocol):
                 self.took_stderr(piece)
 
     def connection_lost(self, error: Exception | None) -> None:
+        self._may_send.set()
         self.ended()

@@ -7,6 +7,7 @@ The SDK blocks, and so does this: the server calls it on threads.
 from __future__ import annotations
 
 import os
+import secrets
 import socket
 import threading
 import time
@@ -27,6 +28,7 @@ from orchestrator.domain.errors import (
     LockdownMismatch,
     OrchestratorError,
     RunnerImageMissing,
+    RuntimeMissing,
     SandboxFault,
 )
 from orchestrator.domain.sandbox import Finding, Verdict
@@ -77,6 +79,7 @@ class Launcher:
         self._checking_client: docker.APIClient | None = None
         self._users = lockdown.USERS
         self._places = Places(max_sandboxes)
+        self._runtime_is_known = False
         self._memory_watch = MemoryWatch(f"{lockdown.LABEL_OWNER}={owner}")
 
     def check(self) -> None:
@@ -84,6 +87,7 @@ class Launcher:
         with self._engine(self._connected_to_check) as api:
             api.ping()
             self._require_image(api)
+            self._require_runtime(api)
 
     def create(self, order: Create) -> tuple[str, socket.socket]:
         """Create a container, compare it with what was asked, attach, and only then start it; return its leash."""
@@ -93,7 +97,7 @@ class Launcher:
             try:
                 self._memory_watch.begin(api)
                 config = self._config(order, user)
-                container_id = str(api.create_container_from_config(config)["Id"])
+                container_id = str(api.create_container_from_config(config, name=_sandbox_name())["Id"])
             except BaseException as error:
                 self._places.give_back(user)
                 if isinstance(error, docker.errors.ImageNotFound):
@@ -228,6 +232,14 @@ class Launcher:
             raise self._image_missing() from error
         return image
 
+    def _require_runtime(self, api: docker.APIClient) -> None:
+        """Ask until the engine has it, and no more: the answer takes longer than the rest of the check."""
+        if not self._runtime_is_known and self._confinement.runtime not in (known := api.info()["Runtimes"]):
+            raise RuntimeMissing(
+                f"The engine has no runtime {self._confinement.runtime}, only {', '.join(sorted(known))}."
+            )
+        self._runtime_is_known = True
+
     def _image_missing(self) -> RunnerImageMissing:
         return RunnerImageMissing(f"The engine has no image {self._confinement.image}.")
 
@@ -287,6 +299,12 @@ class Launcher:
             if self._checking_client is None:
                 self._checking_client = _connect(self._docker_host, CHECK_TIMEOUT_SECONDS, connections=1)
             return self._checking_client
+
+
+def _sandbox_name() -> str:
+    """Return a name for people who look at the engine: random, because a warm sandbox is made before anybody knows its
+    execution, and because nothing that others chose belongs into it."""
+    return f"mcp-sandbox-{secrets.token_hex(6)}"
 
 
 def _connect(docker_host: str, timeout_seconds: float, *, connections: int) -> docker.APIClient:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterable
 
 from orchestrator.domain.errors import OrchestratorError, SandboxFault
 from orchestrator.domain.execution import Ending, Outcome
 from orchestrator.domain.sandbox import Program
 from orchestrator.engines.docker.launcher_client import LauncherClient
+from orchestrator.engines.runner.handover import FileSink
 from orchestrator.engines.runner.session import Pass, Receive, SupervisorSession
 
 # A supervisor that was let go needs a few milliseconds; one that hangs is killed.
@@ -31,9 +33,26 @@ class DockerSandbox:
     async def preload(self) -> None:
         await self._supervisor.preload()
 
-    async def run(self, program: Program, receive: Receive, pass_: Pass = lambda: None) -> Ending:
+    async def bring(self, path: str, pieces: AsyncIterable[bytes]) -> None:
         try:
-            return await self._supervisor.run(program, receive, pass_)
+            await self._supervisor.bring(path, pieces)
+        except SandboxFault:
+            if await self._was_out_of_memory():
+                raise SandboxFault(f"{path!r} does not fit into the sandbox's memory") from None
+            raise
+
+    @property
+    def handing_over(self) -> bool:
+        return self._supervisor.handing_over
+
+    def stop(self) -> None:
+        self._supervisor.stop()
+
+    async def run(
+        self, program: Program, receive: Receive, pass_: Pass = lambda: None, sink: FileSink | None = None
+    ) -> Ending:
+        try:
+            return await self._supervisor.run(program, receive, pass_, sink)
         except SandboxFault:
             if await self._was_out_of_memory():
                 return Ending(Outcome.OUT_OF_MEMORY, exit_code=128 + KILLED, signal=KILLED)

@@ -11,15 +11,21 @@ import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, TypeVar
 
+from orchestrator.domain.files import Place, Why
 from orchestrator.domain.sandbox import Program
+
+T = TypeVar("T")
 
 MAX_FRAME_BYTES = 65_536
 _RUNNER_HEADER = struct.Struct(">cI")
 _LENGTH = struct.Struct(">I")
 _LIMITS = struct.Struct(">dQQ?")
-PROTOCOL = b"4"  # what a runner says when it is ready; one more with each change of the messages below
+_PLACE = struct.Struct(">cIQQ")
+_FILE = struct.Struct(">c?Q")
+_LEFT_OUT = struct.Struct(">ccQ")
+PROTOCOL = b"5"  # what a runner says when it is ready; one more with each change of the messages below
 
 
 class FramingBroken(Exception):
@@ -37,9 +43,28 @@ class FrameKind(Enum):
     BYTES = b"B"
     WINDOW = b"W"
     FINISHED = b"F"
+    FILE = b"N"
+    CONTENT = b"T"
+    LEFT_OUT = b"M"
+    HANDED_OVER = b"Z"
     FILES = b"P"
+    APPEND = b"A"
     PRELOAD = b"L"
     RUN = b"G"
+    STOP = b"K"
+
+
+_PLACES = {b"o": Place.OUT, b"f": Place.WORKSPACE}
+_CODES = {place: code for code, place in _PLACES.items()}
+_WHYS = {
+    b"l": Why.TOO_LARGE,
+    b"m": Why.TOO_MANY,
+    b"r": Why.NO_ROOM,
+    b"x": Why.NOT_A_FILE,
+    b"d": Why.TOO_DEEP,
+    b"u": Why.UNREADABLE,
+    b"o": Why.LOST,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +80,26 @@ class Frame:
         if not isinstance(parsed, dict):
             raise FramingBroken(f"a {self.kind.name} frame is not an object")
         return parsed
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFile:
+    """A file that a program left; its content follows unless it is as it was brought."""
+
+    place: Place
+    name: bytes
+    size: int
+    unchanged: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MissedFile:
+    """A file that is not handed over."""
+
+    place: Place
+    name: bytes
+    size: int
+    why: Why
 
 
 class RunnerFrameDecoder:
@@ -89,11 +134,43 @@ def encode_files(files: Mapping[str, str]) -> bytes:
     return encode(FrameKind.FILES, b"".join(_LENGTH.pack(len(text)) + text for text in texts))
 
 
+def encode_append(path: str, data: bytes) -> bytes:
+    encoded = _text(path)
+    return encode(FrameKind.APPEND, _LENGTH.pack(len(encoded)) + encoded + data)
+
+
 def encode_run(program: Program) -> bytes:
     limits = program.limits
     order = _LIMITS.pack(limits.timeout_seconds, limits.max_output_bytes, limits.flood_bytes, program.is_checked)
+    places = b"".join(
+        _PLACE.pack(_CODES[place], each.max_files, each.max_file_bytes, each.max_total_bytes)
+        for place, each in program.hands_over.items()
+    )
+    order += bytes([len(program.hands_over)]) + places
     environment = _text("".join(f"{name}={value}\0" for name, value in program.environment.items()))
     return encode(FrameKind.RUN, order + _LENGTH.pack(len(environment)) + environment + _text(program.code))
+
+
+def found_file(frame: Frame) -> FoundFile:
+    code, unchanged, size, name = _described(frame, _FILE)
+    return FoundFile(_known(_PLACES, code), name, size, unchanged)
+
+
+def missed_file(frame: Frame) -> MissedFile:
+    code, why, size, name = _described(frame, _LEFT_OUT)
+    return MissedFile(_known(_PLACES, code), name, size, _known(_WHYS, why))
+
+
+def _described(frame: Frame, fields: struct.Struct) -> tuple[Any, ...]:
+    if len(frame.payload) <= fields.size:
+        raise FramingBroken(f"a {frame.kind.name} frame without a name")
+    return *fields.unpack_from(frame.payload), frame.payload[fields.size :]
+
+
+def _known(codes: Mapping[bytes, T], code: bytes) -> T:
+    if code not in codes:
+        raise FramingBroken(f"an unknown code {code!r}")
+    return codes[code]
 
 
 def _text(text: str) -> bytes:

@@ -26,6 +26,17 @@ class Leash(ABC):
         """Write to the runner's stdin; what is written after the end is lost."""
 
     @abstractmethod
+    async def drain(self) -> None:
+        """Return when little of what was sent is still here, or nothing will be taken any more."""
+
+    @abstractmethod
+    def pause(self) -> None:
+        """Read nothing until `resume`; what was read already still arrives."""
+
+    @abstractmethod
+    def resume(self) -> None: ...
+
+    @abstractmethod
     def hang_up(self) -> None:
         """End stdin, and with it the runner."""
 

@@ -4,9 +4,11 @@ its connections to the gateway."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterable, Callable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
+
+import structlog
 
 from orchestrator.domain.chat import printable
 from orchestrator.domain.errors import SandboxFault
@@ -18,9 +20,11 @@ from orchestrator.engines.runner.frames import (
     FrameKind,
     FramingBroken,
     encode,
+    encode_append,
     encode_files,
     encode_run,
 )
+from orchestrator.engines.runner.handover import OF_FILES, FileSink, Handover
 from orchestrator.engines.runner.leash import Leash
 from orchestrator.engines.runner.relay import Accept, Relay
 
@@ -28,13 +32,21 @@ Receive = Callable[[Stream, bytes], None]
 Pass = Callable[[], None]
 T = TypeVar("T")
 
+log = structlog.get_logger()
+
 PREPARE_CHARACTERS = 1024 * 1024
+APPEND_BYTES = 256 * 1024
+# From its ending on a program's files may take this long; its ending stands, whatever becomes of them.
+HANDOVER_SECONDS = 30.0
+# A program that is rejected is told to stop for the sake of its files only.
+REJECTION_SECONDS = 5.0
 MAX_STATUS = 255  # of exit codes; signals have less
 MAX_MEASURE = 2**52
 MAX_MISTAKES = 8
 MAX_PLACE = 10_000_000
 MAX_MESSAGE_CHARACTERS = 700
-_ENDINGS = {each.value: each for each in (Outcome.TIMED_OUT, Outcome.OUTPUT_LIMIT, Outcome.OUT_OF_MEMORY)}
+_NOT_EXITED = (Outcome.TIMED_OUT, Outcome.OUTPUT_LIMIT, Outcome.OUT_OF_MEMORY, Outcome.CANCELLED)
+_ENDINGS = {each.value: each for each in _NOT_EXITED}
 _RELAYED = (FrameKind.OPENED, FrameKind.BYTES, FrameKind.WINDOW, FrameKind.FINISHED)
 _STREAMS = {FrameKind.STDOUT: Stream.STDOUT, FrameKind.STDERR: Stream.STDERR}
 
@@ -54,6 +66,11 @@ class SupervisorSession:
         self._check = Check.OFF
         self._mistakes: tuple[Mistake, ...] = ()
         self._room = {Stream.STDOUT: 0, Stream.STDERR: 0}
+        self._brought: dict[bytes, int] = {}
+        self._runs = False
+        self._reported = False
+        self._rejection: Ending | None = None
+        self._handover: Handover | None = None
         leash.listen(self._take, self._end)
 
     @property
@@ -84,20 +101,78 @@ class SupervisorSession:
         self._leash.send(encode(FrameKind.PRELOAD))
         await asyncio.shield(self._preloaded)
 
-    async def run(self, program: Program, receive: Receive, pass_: Pass = lambda: None) -> Ending:
+    async def bring(self, path: str, pieces: AsyncIterable[bytes]) -> None:
+        """Send a file, no faster than the sandbox takes it."""
+        key = path.encode()
+        if key in self._brought:
+            raise ValueError(f"{path!r} was brought before")
+        self._brought[key] = 0
+        async for piece in pieces:
+            for start in range(0, len(piece), APPEND_BYTES):
+                await self._append(path, piece[start : start + APPEND_BYTES])
+            self._brought[key] += len(piece)
+        if not self._brought[key]:
+            await self._append(path, b"")
+
+    async def _append(self, path: str, data: bytes) -> None:
+        self._leash.send(encode_append(path, data))
+        await self._leash.drain()
+        if self._done.done():
+            self._done.result()  # raises why the sandbox failed
+
+    @property
+    def handing_over(self) -> bool:
+        """Tell whether the program has ended, and what it left is on its way."""
+        return self._reported and self._runs
+
+    async def run(
+        self, program: Program, receive: Receive, pass_: Pass = lambda: None, sink: FileSink | None = None
+    ) -> Ending:
         """Run the program; `pass_` is called if a check finds nothing for which it would be rejected."""
         limit = program.limits.max_output_bytes
         self._check = program.check if program.is_checked else Check.OFF
         self._pass = pass_
         self._room = {Stream.STDOUT: limit, Stream.STDERR: limit}
         self._receive = receive
+        if sink is None:
+            program = replace(program, hands_over={})
+        else:
+            self._handover = Handover(program.hands_over, self._brought, sink, self._leash)
+        self._runs = True
         self._leash.send(encode_run(program))
-        return await asyncio.shield(self._done)
+        try:
+            ending = await asyncio.shield(self._done)
+            if self._handover is not None and self._reported:
+                await self._hand_over(self._handover)
+            return ending
+        finally:
+            self._runs = False
+
+    async def _hand_over(self, handover: Handover) -> None:
+        """Wait for the files, of which none changes the ending."""
+        try:
+            async with asyncio.timeout(HANDOVER_SECONDS):
+                await handover.feed()
+        except TimeoutError:
+            log.warning("handover.overdue", seconds=HANDOVER_SECONDS)
+        except Exception:
+            log.exception("handover.failed")
+
+    def stop(self) -> None:
+        """End the program; without one, or when it has ended, this does nothing."""
+        if self._runs and not self._done.done():
+            self._leash.send(encode(FrameKind.STOP))
 
     def _take(self, frame: Frame) -> None:
         match frame.kind:
             case kind if kind in _RELAYED:
                 self._relay.take(frame)
+            case kind if kind in OF_FILES and self._reported and self._handover is not None:
+                self._handover.take(frame)
+            case FrameKind.FAULT:
+                self._lose(SandboxFault(f"the runner failed: {frame.payload.decode(errors='replace')}"))
+            case _ if self._reported:
+                raise FramingBroken(f"a {frame.kind.name} frame after the end")
             case FrameKind.STDOUT | FrameKind.STDERR:
                 # The supervisor caps output; this second cap holds even if the supervisor were taken over.
                 stream = _STREAMS[frame.kind]
@@ -116,24 +191,37 @@ class SupervisorSession:
             case FrameKind.DONE:
                 ending = ending_of(frame.fields())
                 explained = () if ending.outcome is Outcome.COMPLETED else self._mistakes
-                _resolve(self._done, replace(ending, mistakes=explained))
-            case FrameKind.FAULT:
-                self._fail(SandboxFault(f"the runner failed: {frame.payload.decode(errors='replace')}"))
+                self._reported = True
+                _resolve(self._done, self._rejection or replace(ending, mistakes=explained))
             case _:
                 raise FramingBroken(f"an unexpected {frame.kind.name} frame")
 
     def _judge(self, mistakes: tuple[Mistake, ...]) -> None:
-        """Let the program go on, or tell its end: whoever holds the sandbox then destroys it with all that runs."""
+        """Let the program go on, or tell its end, with what it left: whoever holds the sandbox then destroys it."""
         strict, self._check, self._mistakes = self._check is Check.STRICT, Check.OFF, mistakes
         if strict and mistakes:
             self._receive = lambda stream, data: None  # what it says of being ended is of no use to anybody
-            _resolve(self._done, Ending(Outcome.REJECTED, mistakes=mistakes))
+            self._rejection = Ending(Outcome.REJECTED, mistakes=mistakes)
+            if self._handover is None:
+                _resolve(self._done, self._rejection)
+            else:
+                self.stop()
+                loop = asyncio.get_running_loop()
+                loop.call_later(REJECTION_SECONDS, _resolve, self._done, self._rejection)
         else:
             self._pass()
 
     def _end(self) -> None:
         self._relay.lose_all()
-        self._fail(SandboxFault(self._leash.why_it_ended))
+        self._lose(SandboxFault(self._leash.why_it_ended))
+
+    def _lose(self, fault: SandboxFault) -> None:
+        """Note that nothing more will come; what is known of the ending already stands."""
+        if self._handover is not None:
+            self._handover.lose()
+        if self._rejection is not None:
+            _resolve(self._done, self._rejection)
+        self._fail(fault)
 
     def _fail(self, fault: SandboxFault) -> None:
         for waiting in (self._ready, self._preloaded, self._done):

@@ -1,4 +1,4 @@
-"""Shows the caller what a program cannot print."""
+"""Gives the caller what a program cannot print: pictures, which are shown, and files, which are kept."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from ._client import ask, result_or_awaitable
 if TYPE_CHECKING:
     from .content import Image
 
+# What is here when the program ends is handed to the caller.
+_OUT = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "out")
+_COPIED_BYTES = 1024 * 1024
 # The kinds of pixels that a PNG has.
 _PNG_MODES = {"1", "L", "LA", "I", "I;16", "P", "RGB", "RGBA"}
 # The runtime shows figures too, but not one that the program saved and may have shown itself.
@@ -27,6 +30,35 @@ def emit_image(picture: bytes | bytearray | memoryview | str | os.PathLike[str] 
     emitted_by_program = True
     data = _bytes_of(picture)
     return result_or_awaitable(lambda: _emit(data))
+
+
+def emit_file(path: str | os.PathLike[str], name: str | None = None) -> Any:
+    """Give the caller a file: copy it to /workspace/out, under its own name or another such as `reports/june.csv`.
+
+    A file that is in /workspace/out is handed over anyway and stays as it is.
+    """
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(f"`path` must be the path of a file, not {type(path).__name__}.")
+    source = os.path.abspath(path)
+    if name is None:
+        is_there_already = os.path.realpath(source).startswith(os.path.realpath(_OUT) + os.sep)
+        name = os.path.relpath(source, _OUT) if is_there_already else os.path.basename(source)
+    if not isinstance(name, str) or "\0" in name or any(part in ("", ".", "..") for part in name.split("/")):
+        raise ValueError(f"`name` must be a relative path such as `reports/june.csv`, without `..`, not {name!r}.")
+    target = os.path.join(_OUT, name)
+    return result_or_awaitable(lambda: _copy(source, target))
+
+
+def _copy(source: str, target: str) -> None:
+    if os.path.isdir(source):
+        raise IsADirectoryError(f"`path` must be a file, and {source} is a directory: emit its files one by one.")
+    with open(source, "rb") as file:
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        if os.path.exists(target) and os.path.samefile(source, target):
+            return
+        with open(target, "wb") as copy:
+            while piece := file.read(_COPIED_BYTES):
+                copy.write(piece)
 
 
 def show_now(picture: Any) -> None:

@@ -16,6 +16,7 @@ EXITED = "exited"
 TIMED_OUT = "timed_out"
 OUTPUT_LIMIT = "output_limit"
 OUT_OF_MEMORY = "out_of_memory"
+CANCELLED = "cancelled"
 
 
 class Execution:
@@ -99,13 +100,7 @@ class Execution:
             "max_rss_bytes": usage.ru_maxrss * 1024,
             "oom_kills": self._oom_kills(),
         }
-        return _json(report)
-
-
-def _json(fields: dict[str, str | float | None]) -> bytes:
-    """Write numbers and quoted words: loading the json module would double the supervisor's start."""
-    texts = (f'"{name}": {"null" if value is None else value}' for name, value in fields.items())
-    return f"{{{', '.join(texts)}}}".encode()
+        return frames.json(report)
 
 
 def _exit_code_and_signal(wait_status: int | None) -> tuple[int | None, int | None]:

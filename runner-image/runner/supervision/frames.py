@@ -16,10 +16,17 @@ DONE = b"D"
 FAULT = b"X"
 CHECKED = b"V"
 OPENED = b"C"
+# After DONE: a file, its content, one that is left out, and the end of it.
+FILE = b"N"
+CONTENT = b"T"
+LEFT_OUT = b"M"
+HANDED_OVER = b"Z"
 # From the orchestrator; PRELOAD also back, when it is done.
 FILES = b"P"
+APPEND = b"A"
 PRELOAD = b"L"
 RUN = b"G"
+STOP = b"K"
 # Both ways, each beginning with the number of a connection through the door: bytes, of which at most a window may be
 # unacknowledged; how many more bytes may come; the end of the connection.
 BYTES = b"B"
@@ -41,6 +48,12 @@ def encode(kind: bytes, payload: bytes) -> bytes:
     if len(payload) > MAX_PAYLOAD_BYTES:
         raise ValueError(f"a frame carries at most {MAX_PAYLOAD_BYTES} bytes, not {len(payload)}")
     return _HEADER.pack(kind, len(payload)) + payload
+
+
+def json(fields: dict[str, str | float | None]) -> bytes:
+    """Write numbers and quoted words: loading the json module would double the supervisor's start."""
+    texts = (f'"{name}": {"null" if value is None else value}' for name, value in fields.items())
+    return f"{{{', '.join(texts)}}}".encode()
 
 
 def number(value: int) -> bytes:
@@ -72,6 +85,7 @@ class FrameDecoder:
             end = _HEADER.size + length
             if len(self._buffer) < end:
                 return
-            payload = bytes(self._buffer[_HEADER.size : end])
+            with memoryview(self._buffer) as view:
+                payload = bytes(view[_HEADER.size : end])
             del self._buffer[:end]
             yield kind, payload

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from supervision import languages, program, shield, signals
+from supervision import languages, orders, program, shield, signals
 from supervision.supervisor import Supervisor
 
 EXIT_USAGE = 64
@@ -23,6 +23,8 @@ def main(arguments: list[str]) -> int:
     shield.adopt_orphans()
     wakeup = signals.wakeup_on_child_exit()
     os.chdir(workspace)
+    for folder in (orders.INPUTS, orders.OUTPUTS):
+        orders.make_folder(folder)
     started = program.start(languages.command(language, workspace, interpreter), workspace)
     return Supervisor(language, started, workspace, started_at + lifetime_seconds, wakeup, door).supervise()
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import select
 import time
 from _collections_abc import Callable
 
 from supervision import frames, languages, orders, processes
+from supervision.brought import Brought
 from supervision.check import Check
 from supervision.door import Door
-from supervision.execution import OUTPUT_LIMIT, TIMED_OUT, Execution
+from supervision.execution import CANCELLED, OUTPUT_LIMIT, TIMED_OUT, Execution
 from supervision.outbox import Outbox
 from supervision.program import Program
 from supervision.stream import Stream
@@ -20,14 +22,19 @@ EXIT_FAULT = 70
 EXIT_LEASH_ENDED = 71
 EXIT_LIFETIME_OVER = 72
 
-PROTOCOL = b"4"
+PROTOCOL = b"5"
 
 _READ_BYTES = 256 * 1024
+_PIPE_BYTES = 1024 * 1024
 # A killed process ends as soon as the kernel lets it; one that hangs in the kernel dies with PID 1.
 _GRACE_SECONDS = 2.0
 _FAULT_CHARACTERS = 4000
 # A poll takes its time in milliseconds as a C int; a longer wait is just several.
 _LONGEST_POLL_SECONDS = 3600.0
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from supervision.handover import Handover
 
 Handlers = dict[int, tuple[int, Callable[[], None]]]
 
@@ -54,11 +61,14 @@ class Supervisor:
         self._kill_everything = processes.killer()
         self._ready = False
         self._listening = True
+        self._brought = Brought()
         self._run_order: orders.Run | None = None
+        self._told_to_stop = False
         self._control_pending = bytearray()
         self._execution: Execution | None = None
         self._check: Check | None = None
         self._grace_ends: float | None = None
+        self._handover: Handover | None = None
         self._exit_status: int | None = None
         os.set_blocking(self._leash, False)
 
@@ -115,7 +125,9 @@ class Supervisor:
         return handlers
 
     def _wanted_streams(self) -> list[Stream]:
-        return [] if self._execution is None or self._outbox.full else self._execution.open_streams
+        if self._execution is None or self._handover is not None or self._outbox.full:
+            return []  # what somebody in the kernel's hands still writes after the report is too late
+        return self._execution.open_streams
 
     def _next_clock(self, now: float) -> float:
         clocks = [self._lifetime_ends]
@@ -124,8 +136,11 @@ class Supervisor:
             clocks += [stream.rests_until for stream in self._wanted_streams() if stream.rests_until > now]
         if self._check is not None:
             clocks.append(self._check.deadline)
-        if self._grace_ends is not None and self._exit_status is None and not self._outbox.full:
-            clocks.append(self._grace_ends)
+        if self._exit_status is None and not self._outbox.full:
+            if self._handover is not None:
+                clocks.append(now)
+            elif self._grace_ends is not None:
+                clocks.append(self._grace_ends)
         return min(clocks)
 
     # --- events ---
@@ -149,18 +164,35 @@ class Supervisor:
             except frames.ProtocolError as error:
                 self._fail(str(error))
 
-    def _obey(self, order: orders.Prepare | orders.Preload | orders.Run) -> None:
-        if self._run_order is not None:
-            raise frames.ProtocolError("the run order was the last one; nothing may follow it")
-        if isinstance(order, orders.Prepare):
+    def _obey(self, order: orders.Order) -> None:
+        if isinstance(order, orders.Stop):
+            self._stop_program()
+        elif self._run_order is not None:
+            raise frames.ProtocolError("the run order was the last one; only a stop may follow it")
+        elif isinstance(order, orders.Prepare):
             orders.write_files(self._workspace, order.files)
+        elif isinstance(order, orders.Append):
+            _widen(self._leash)
+            status = orders.append(self._workspace, order, first=self._brought.begins(order.path))
+            self._brought.note(order.path, order.data, status)
         elif isinstance(order, orders.Preload):
             self._control_pending += frames.PRELOAD
             self._write_control()
         else:
             self._run_order = order
             orders.write_program(languages.main_file(self._language, self._workspace), order.code)
+            for place in order.places:
+                orders.make_folder(f"{self._workspace}/{place.name}")
             self._start_run()
+
+    def _stop_program(self) -> None:
+        if self._run_order is None:
+            raise frames.ProtocolError("stop: nothing runs")
+        self._told_to_stop = True
+        if self._execution is not None:
+            if not self._execution.ended:
+                self._execution.end(CANCELLED)
+            self._stop_everything()
 
     def _hear_runtime(self) -> None:
         """Note that the runtime is ready or has preloaded; it closes the pipe before the program begins."""
@@ -182,6 +214,9 @@ class Supervisor:
         """Start the run if the runtime is ready: an early order waits, so that loading costs the program no time."""
         if self._ready and self._run_order is not None and self._exit_status is None:
             self._execution = Execution(self._run_order, self._program)
+            if self._told_to_stop:
+                self._end(CANCELLED)
+                return
             if self._run_order.checked:
                 try:
                     self._check = Check(self._language, self._workspace)
@@ -266,10 +301,29 @@ class Supervisor:
         execution = self._execution
         if execution is None or self._grace_ends is None or self._exit_status is not None:
             return
+        if self._handover is not None:
+            self._hand_over(self._handover)
+            return
         gone = execution.drained and not processes.any_child_left()
         if gone or (time.monotonic() >= self._grace_ends and not self._outbox.full):
             execution.finish_streams(self._outbox)
             self._outbox.put(frames.DONE, execution.report())
+            self._begin_handover(() if self._run_order is None else self._run_order.places)
+
+    def _begin_handover(self, places: tuple[orders.Place, ...]) -> None:
+        """Hand over what there is. The usual case, nothing, costs no more than a look, and travels with the report."""
+        if any(orders.holds_anything(f"{self._workspace}/{place.name}") for place in places):
+            from supervision.handover import Handover
+
+            self._handover = Handover(self._workspace, places, self._brought, self._outbox)
+            self._hand_over(self._handover)
+            return
+        if places:
+            self._outbox.put(frames.HANDED_OVER, frames.json({place.name: 0 for place in places}))
+        self._exit_status = EXIT_DONE
+
+    def _hand_over(self, handover: Handover) -> None:
+        if not handover.go_on():
             self._exit_status = EXIT_DONE
 
     def _fail(self, message: str) -> None:
@@ -282,6 +336,14 @@ class Supervisor:
             explained = f"{message}: {last_words}" if last_words else message
             self._outbox.put(frames.FAULT, explained[:_FAULT_CHARACTERS].encode(errors="replace"))
             self._exit_status = EXIT_FAULT
+
+
+def _widen(pipe: int) -> None:
+    """Let more of what is brought come at once; a turn for each 64 KiB would take longer than writing them."""
+    try:
+        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+    except OSError:
+        return  # it is not a pipe here, or there is no room for it
 
 
 def _poll(handlers: Handlers, seconds: float) -> list[int]:

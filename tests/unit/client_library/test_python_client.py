@@ -338,6 +338,69 @@ def test_what_is_no_picture_is_not_sent(workspace: Workspace, gateway: Gateway) 
     assert gateway.requests == []
 
 
+FILES = """
+import os, pathlib
+from servers.output import emit_file
+os.makedirs("sub/folder")
+pathlib.Path("sub/report.csv").write_text("a,b")
+os.makedirs("out/made")
+pathlib.Path("out/made/here.txt").write_text("here")
+"""
+EMITTED = [
+    "'sub/report.csv'",
+    "pathlib.Path('sub/report.csv'), 'deep/er/renamed.csv'",
+    "os.path.abspath('sub/report.csv'), name='absolute.csv'",
+    "'out/made/here.txt'",
+    "'out/made/here.txt', 'again.txt'",
+]
+
+
+@pytest.mark.parametrize(
+    "emit",
+    [
+        "\n".join(f"print(emit_file({each}))" for each in EMITTED),
+        "import asyncio\nasync def main():\n"
+        + "\n".join(f"    print(await emit_file({each}))" for each in EMITTED)
+        + "\nasyncio.run(main())",
+    ],
+    ids=["plain", "async"],
+)
+def test_a_file_is_emitted_by_a_copy_unless_it_is_there_already(
+    emit: str, workspace: Workspace, gateway: Gateway
+) -> None:
+    assert run(workspace, gateway, f"{FILES}{emit}") == "None\n" * len(EMITTED)
+    out = workspace.path / "out"
+    left = {str(path.relative_to(out)): path.read_text() for path in out.rglob("*") if path.is_file()}
+    assert left == {
+        **dict.fromkeys(("report.csv", "deep/er/renamed.csv", "absolute.csv"), "a,b"),
+        **dict.fromkeys(("made/here.txt", "again.txt"), "here"),
+    }
+    assert gateway.requests == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ("'nowhere.csv'", "FileNotFoundError: [Errno 2] No such file or directory"),
+        ("'sub/folder'", "IsADirectoryError: `path` must be a file"),
+        ("b'sub/report.csv'", "TypeError: `path` must be the path of a file, not bytes."),
+        *(
+            (f"'sub/report.csv', {name!r}", "ValueError: `name` must be a relative path")
+            for name in ("../x", "/etc/x", "a/../../x", "", "a//b", "a/", "a\0b", 5)
+        ),
+    ],
+)
+def test_what_cannot_be_emitted_is_told_at_once(
+    arguments: str, error: str, workspace: Workspace, gateway: Gateway
+) -> None:
+    program = (
+        f"{FILES}try:\n    emit_file({arguments})\n"
+        "except Exception as error:\n    print(f'{type(error).__name__}: {error}')"
+    )
+    assert run(workspace, gateway, program).startswith(error)
+    assert sorted(path.name for path in workspace.path.parent.rglob("x")) == []
+
+
 def test_only_what_is_used_is_loaded(workspace: Workspace, gateway: Gateway) -> None:
     program = (
         f"{IMPORT}import sys\nprint('servers.file_system.close' in sys.modules, 'servers._pending' in sys.modules)"

@@ -307,6 +307,40 @@ def test_pictures_are_shown_from_bytes_and_files(workspace: Workspace, gateway: 
     assert shown == ["in a file", "in a file", "bytes", "buffer", "of a tool"]
 
 
+def test_a_file_is_emitted_by_a_copy_unless_it_is_there_already(workspace: Workspace, gateway: Gateway) -> None:
+    program = """
+        import { mkdirSync, writeFileSync } from 'node:fs';
+        import { emitFile } from '/workspace/servers/output.js';
+        mkdirSync('sub/folder', { recursive: true });
+        writeFileSync('sub/report.csv', 'a,b');
+        mkdirSync('out/made', { recursive: true });
+        writeFileSync('out/made/here.txt', 'here');
+        await emitFile('sub/report.csv');
+        await emitFile(new URL('file:///workspace/sub/report.csv'), 'deep/er/renamed.csv');
+        await emitFile('out/made/here.txt');
+        await emitFile('out/made/here.txt', 'again.txt');
+        for (const [path, name] of [
+            ['nowhere.csv'], ['sub/folder'], [5], ['sub/report.csv', '../x'], ['sub/report.csv', '/etc/x'],
+            ['sub/report.csv', ''], ['sub/report.csv', 'a//b'], ['sub/report.csv', 5],
+        ] as any[]) {
+            await emitFile(path, name).catch((error) => console.log(error.message.split(/[,:]/)[0]));
+        }
+    """
+    told = [
+        "ENOENT",
+        "`path` must be a file",
+        "`path` must be the path of a file",
+        *["`name` must be a relative path such as `reports/june.csv`"] * 5,
+    ]
+    assert run(workspace, gateway, program).splitlines() == told
+    out = workspace.path / "out"
+    left = {str(path.relative_to(out)): path.read_text() for path in out.rglob("*") if path.is_file()}
+    assert left == {
+        **dict.fromkeys(("report.csv", "deep/er/renamed.csv"), "a,b"),
+        **dict.fromkeys(("made/here.txt", "again.txt"), "here"),
+    }
+
+
 def test_dynamic_import_and_discovery_work_as_documented(workspace: Workspace, gateway: Gateway) -> None:
     found = [{"server": "file-system", "name": "read.file"}]
     gateway.answers((200, {"tools": found, "metrics": {}}), (200, {"name": "read.file"}))

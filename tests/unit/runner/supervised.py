@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -32,11 +32,24 @@ class Frame:
 
 
 @dataclass(frozen=True, slots=True)
+class Left:
+    """A file that was left out."""
+
+    place: str
+    name: bytes
+    why: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
 class Ended:
     stdout: bytes
     stderr: bytes
     report: dict[str, Any]
     status: int
+    files: dict[str, bytes | None] = field(default_factory=dict)  # None: as it was brought
+    left_out: list[Left] = field(default_factory=list)
+    left_out_count: dict[str, int] | None = None  # None: nothing was to be handed over
 
     @property
     def output(self) -> str:
@@ -94,6 +107,13 @@ class Supervised:
         texts = [text.encode() for item in files.items() for text in item]
         self.send(b"P", b"".join(struct.pack(">I", len(text)) + text for text in texts))
 
+    def bring(self, path: str, *pieces: bytes) -> None:
+        for piece in pieces:
+            self.send(b"A", struct.pack(">I", len(path.encode())) + path.encode() + piece)
+
+    def stop(self) -> None:
+        self.send(b"K")
+
     def preload(self) -> None:
         self.send(b"L")
 
@@ -106,8 +126,12 @@ class Supervised:
         flood_bytes: int = 16_000_000,
         checked: bool = False,
         environment: dict[str, str] | None = None,
+        places: dict[str, tuple[int, int, int]] | None = None,
     ) -> None:
         limits = struct.pack(">dQQ?", timeout_seconds, max_output_bytes, flood_bytes, checked)
+        limits += bytes([len(places or {})])
+        for letter, place in (places or {}).items():
+            limits += struct.pack(">cIQQ", letter.encode(), *place)
         settings = "".join(f"{name}={value}\0" for name, value in (environment or {}).items()).encode()
         self.send(b"G", limits + struct.pack(">I", len(settings)) + settings + code.encode())
 
@@ -136,9 +160,10 @@ class Supervised:
         frames = [frame for frame in self.frames() if frame.kind != "R"]
         status = self.process.wait(PATIENCE_SECONDS)
         assert frames, f"the supervisor ended with {status} and said nothing"
-        assert frames[-1].kind == "D", frames[-1]
-        stdout, stderr = (b"".join(f.payload for f in frames if f.kind == kind) for kind in "OE")
-        return Ended(stdout, stderr, frames[-1].fields, status)
+        done = next((number for number, frame in enumerate(frames) if frame.kind == "D"), -1)
+        assert frames[done].kind == "D", frames[-1]
+        stdout, stderr = (b"".join(f.payload for f in frames[:done] if f.kind == kind) for kind in "OE")
+        return Ended(stdout, stderr, frames[done].fields, status, *_handed_over(frames[done + 1 :]))
 
     def let_go(self) -> None:
         self._stdin.close()
@@ -157,6 +182,36 @@ class Supervised:
             self._received += received
         taken, self._received = self._received[:size], self._received[size:]
         return taken
+
+
+def _handed_over(frames: list[Frame]) -> tuple[dict[str, bytes | None], list[Left], dict[str, int] | None]:
+    files: dict[str, bytes | None] = {}
+    left_out: list[Left] = []
+    sizes: dict[str, int] = {}
+    name = ""
+    for frame in frames:
+        if frame.kind == "N":
+            letter, unchanged, size = struct.unpack_from(">c?Q", frame.payload)
+            name = letter.decode() + ":" + os.fsdecode(frame.payload[10:])
+            files[name] = None if unchanged else b""
+            sizes[name] = size
+        elif frame.kind == "T":
+            files[name] = (files[name] or b"") + frame.payload
+        elif frame.kind == "M":
+            letter, why, size = struct.unpack_from(">ccQ", frame.payload)
+            left_out.append(Left(letter.decode(), frame.payload[10:], why.decode(), size))
+        else:
+            assert frame.kind == "Z", frame
+            assert frame is frames[-1]
+    lost = {each.place + ":" + os.fsdecode(each.name) for each in left_out if each.why == "o"}
+    assert all(
+        len(files[name] or b"") == size for name, size in sizes.items() if name not in lost | unchanged_of(files)
+    )
+    return files, left_out, frames[-1].fields if frames else None
+
+
+def unchanged_of(files: dict[str, bytes | None]) -> set[str]:
+    return {name for name, content in files.items() if content is None}
 
 
 class Watched:

@@ -6,6 +6,7 @@ import asyncio
 import errno
 import json
 import os
+import re
 import resource
 import socket
 import sys
@@ -406,11 +407,13 @@ class Making(Refusing):
         self.ids = map("{:064x}".format, count(1))
         self.made: list[str] = []
         self.listed: list[str] = []
+        self.names: list[str] = []
 
     def events(self, **options: Any) -> Any:
         return iter(())
 
-    def create_container_from_config(self, config: Any) -> Any:
+    def create_container_from_config(self, config: Any, name: str) -> Any:
+        self.names.append(name)
         self.made.append(next(self.ids))
         self.go.wait(10)
         return {"Id": self.made[-1]}
@@ -434,6 +437,54 @@ async def test_no_more_sandboxes_are_made_however_many_are_asked_for_at_once(lau
             answer[1].close()
     assert len(api.made) == 2
     assert sum(isinstance(answer, EngineUnavailable) for answer in answers) == 4
+
+
+def test_every_sandbox_has_a_name_of_its_own_that_holds_nothing_of_the_order(launcher):
+    launcher._client = api = Making()
+    api.go.set()
+    launcher._verified_and_started = lambda api, container_id, config: socket.socket()
+    for number in range(2):
+        launcher.create(order(execution_id=f"hostile{number}", epoch="strange"))[1].close()
+    assert len(set(api.names)) == 2
+    assert all(re.fullmatch(r"mcp-sandbox-[0-9a-f]{12}", name) for name in api.names)
+
+
+class Checking(Refusing):
+    """An engine that has the image and some runtimes, and counts how often it is asked for them."""
+
+    def __init__(self, *runtimes: str) -> None:
+        self.runtimes = runtimes
+        self.asked = 0
+
+    def ping(self) -> bool:
+        return True
+
+    def inspect_image(self, name: str) -> Any:
+        return {"Id": name}
+
+    def info(self) -> Any:
+        self.asked += 1
+        return {"Runtimes": {name: {} for name in self.runtimes}}
+
+
+async def test_without_its_runtime_the_daemon_is_not_ready_and_says_which_there_are(engine, launcher):
+    launcher._checking_client = Checking("kata", "crun")
+    readiness = Readiness(engine, FakeJournal())
+    await readiness.check()
+    assert readiness.problem.code == "runtime_missing"
+    assert readiness.problem.message == "The engine has no runtime runc, only crun, kata."
+    assert "CODE_EXECUTOR_RUNTIME" in readiness.problem.hint
+
+
+async def test_a_runtime_that_was_found_is_not_asked_for_again(engine, launcher):
+    launcher._checking_client = api = Checking("crun")
+    readiness = Readiness(engine, FakeJournal())
+    await readiness.check()
+    api.runtimes = ("crun", "runc")  # an engine takes up new ones while it runs
+    for _ in range(3):
+        await readiness.check()
+        assert readiness.ready
+    assert api.asked == 2
 
 
 async def test_a_list_that_is_older_than_a_sandbox_does_not_make_room_for_another(launcher):

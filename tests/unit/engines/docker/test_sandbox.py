@@ -39,7 +39,10 @@ class Slow:
 class Killed:
     """A supervisor that the kernel has ended."""
 
-    async def run(self, program, receive, pass_):
+    async def bring(self, path, pieces):
+        raise SandboxFault("the connection to it ended")
+
+    async def run(self, program, receive, pass_, sink):
         raise SandboxFault("the connection to it ended")
 
     def close(self):
@@ -100,3 +103,10 @@ async def test_a_sandbox_that_ended_otherwise_is_a_fault_of_ours(monkeypatch):
     launcher.may_tell.set()
     with pytest.raises(SandboxFault):
         await DockerSandbox(FIRST, Killed(), launcher).run(PROGRAM, lambda stream, data: None)
+
+
+async def test_files_for_which_there_is_no_memory_are_named():
+    launcher = Asked(out_of_memory=True)
+    launcher.may_tell.set()
+    with pytest.raises(SandboxFault, match="'in/large' does not fit into the sandbox's memory"):
+        await DockerSandbox(FIRST, Killed(), launcher).bring("in/large", None)

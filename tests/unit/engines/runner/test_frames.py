@@ -3,16 +3,21 @@ import struct
 import pytest
 
 from orchestrator.domain.execution import Outcome
+from orchestrator.domain.files import FileLimits, Place, Why
 from orchestrator.domain.sandbox import Program
 from orchestrator.engines.docker.attach import EngineStreamDecoder
 from orchestrator.engines.runner.frames import (
     MAX_FRAME_BYTES,
+    FoundFile,
     Frame,
     FrameKind,
     FramingBroken,
+    MissedFile,
     RunnerFrameDecoder,
     encode_files,
     encode_run,
+    found_file,
+    missed_file,
 )
 from orchestrator.engines.runner.session import ending_of
 from tests.support.samples import limits
@@ -70,10 +75,10 @@ def test_a_frame_that_is_no_json_object_is_refused(payload):
 
 def test_a_run_order_carries_any_text():
     encoded = encode_run(Program("é\ud800\x00", limits(7), {"A": "b=c", "D": ""}))
-    kind, length, timeout, kept, flood, checked, size = struct.unpack_from(">cIdQQ?I", encoded)
-    rest = encoded[struct.calcsize(">cIdQQ?I") :]
+    kind, length, timeout, kept, flood, checked, places, size = struct.unpack_from(">cIdQQ?BI", encoded)
+    rest = encoded[struct.calcsize(">cIdQQ?BI") :]
     assert (kind, length) == (b"G", len(encoded) - 5)
-    assert (timeout, kept, flood, checked) == (7, 102_400, 16 * 1024**2, False)
+    assert (timeout, kept, flood, checked, places) == (7, 102_400, 16 * 1024**2, False, 0)
     assert rest[:size] == b"A=b=c\0D=\0"
     assert rest[size:] == "é?\0".encode()
 
@@ -116,3 +121,28 @@ def test_the_supervisors_report_decides_the_outcome(change, outcome):
 def test_a_report_that_makes_no_sense_is_refused(change):
     with pytest.raises(FramingBroken):
         ending_of({**DONE, **change})
+
+
+def test_a_run_order_says_what_is_handed_over():
+    places = {Place.OUT: FileLimits(10, 20, 30), Place.WORKSPACE: FileLimits(1, 2**40, 2**41)}
+    encoded = encode_run(Program("pass", limits(7), hands_over=places))
+    count, *fields = struct.unpack_from(">BcIQQcIQQ", encoded, struct.calcsize(">cIdQQ?"))
+    assert (count, *fields) == (2, b"o", 10, 20, 30, b"f", 1, 2**40, 2**41)
+
+
+def test_files_are_described_by_place_size_and_raw_name():
+    found = found_file(Frame(FrameKind.FILE, b"f\x01" + struct.pack(">Q", 7) + b"a/\xff\n"))
+    assert found == FoundFile(Place.WORKSPACE, b"a/\xff\n", 7, unchanged=True)
+    missed = missed_file(Frame(FrameKind.LEFT_OUT, b"ol" + struct.pack(">Q", 2**40) + b"b"))
+    assert missed == MissedFile(Place.OUT, b"b", 2**40, Why.TOO_LARGE)
+
+
+@pytest.mark.parametrize("payload", [b"", b"o\0" + bytes(8), b"x\0" + bytes(8) + b"name"])
+def test_a_file_without_a_known_place_and_a_name_breaks_the_protocol(payload):
+    with pytest.raises(FramingBroken):
+        found_file(Frame(FrameKind.FILE, payload))
+
+
+def test_a_reason_that_is_not_known_breaks_the_protocol():
+    with pytest.raises(FramingBroken):
+        missed_file(Frame(FrameKind.LEFT_OUT, b"o?" + bytes(8) + b"name"))

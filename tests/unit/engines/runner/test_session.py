@@ -22,9 +22,21 @@ class MemoryLeash(Leash):
         super().__init__()
         self.sent = b""
         self.hung_up = False
+        self.paused = False
+        self.may_send = asyncio.Event()
+        self.may_send.set()
 
     def send(self, data):
         self.sent += data
+
+    async def drain(self):
+        await self.may_send.wait()
+
+    def pause(self):
+        self.paused = True
+
+    def resume(self):
+        self.paused = False
 
     def hang_up(self):
         self.hung_up = True
