@@ -32,6 +32,7 @@ from orchestrator.domain.execution import (
     Stream,
     Unfinished,
 )
+from orchestrator.domain.files import File
 from orchestrator.domain.ledger import CallRecord, ToolCall
 from orchestrator.journals.connection import Connection, JournalLost
 
@@ -50,9 +51,10 @@ COLUMNS = (
     "id", "caller", "role", "kind", "instance", "state", "accepted_at", "finished_at", "language", "outcome",
 )  # fmt: skip
 IN_DOCUMENT = tuple(
-    field.name for field in fields(ExecutionRecord) if field.name not in (*COLUMNS, "sequence", "tool_calls")
+    field.name for field in fields(ExecutionRecord) if field.name not in (*COLUMNS, "sequence", "tool_calls", "files")
 )
 CALL_FIELDS = tuple(field.name for field in fields(ToolCall))
+FILE_FIELDS = tuple(field.name for field in fields(File))
 
 INSERT = f"""
 INSERT INTO executions ({", ".join(COLUMNS)}, document, idempotency_key)
@@ -75,7 +77,10 @@ RECORDS = f"""
 SELECT executions.*, (
     SELECT json_group_array(json_object({", ".join(f"'{name}', {name}" for name in CALL_FIELDS)}))
     FROM (SELECT * FROM tool_calls WHERE execution_id = executions.id ORDER BY number)
-) AS tool_calls FROM executions
+) AS tool_calls, (
+    SELECT json_group_array(json_object({", ".join(f"'{name}', {name}" for name in FILE_FIELDS)}))
+    FROM (SELECT * FROM files WHERE execution_id = executions.id ORDER BY number)
+) AS files FROM executions
 """  # nosec B608
 
 # Of executions that have not ended: what is told late does not change a result that was given out.
@@ -83,6 +88,11 @@ RECORD_CALL = f"""
 INSERT OR REPLACE INTO tool_calls (execution_id, number, {", ".join(CALL_FIELDS)})
 SELECT id, ?2, {", ".join(f"?{number + 3}" for number in range(len(CALL_FIELDS)))}
 FROM executions WHERE id = ?1 AND state IN ('queued', 'running')
+"""  # nosec B608
+
+KEEP_FILE = f"""
+INSERT OR REPLACE INTO files (execution_id, number, {", ".join(FILE_FIELDS)}, caller, kept_at)
+VALUES ({", ".join("?" * (len(FILE_FIELDS) + 4))})
 """  # nosec B608
 
 INTERRUPT = """
@@ -135,12 +145,12 @@ class SqliteJournal:
                     database.execute(FREE_KEY, (record.caller, idempotency_key))
                 database.execute(INSERT, values)
 
-        await self._run(write)
+        await self.run(write)
         await self._prune_now_and_then()
 
     async def mark_running(self, execution_id: str) -> None:
         statement = "UPDATE executions SET state = ? WHERE id = ?"
-        await self._run(lambda database: database.execute(statement, (State.RUNNING, execution_id)))
+        await self.run(lambda database: database.execute(statement, (State.RUNNING, execution_id)))
 
     async def record_calls(self, calls: Sequence[CallRecord]) -> None:
         """Write calls here and now if nobody else writes: a program waits, and the way to the thread takes longer."""
@@ -152,12 +162,16 @@ class SqliteJournal:
                 pass
             else:
                 return
-        await self._run(lambda database: _record_calls(database, calls))
+        await self.run(lambda database: _record_calls(database, calls))
 
     async def finish(self, result: ExecutionResult, idempotency_key: str | None = None) -> None:
         record = result.record
         calls = [CallRecord(record.id, number, call) for number, call in enumerate(record.tool_calls)]
         outputs = ((Stream.STDOUT, result.stdout), (Stream.STDERR, result.stderr))
+        files = [
+            (record.id, number, *(getattr(file, name) for name in FILE_FIELDS), record.caller, record.finished_at)
+            for number, file in enumerate(record.files)
+        ]
         ended = (record.state, record.finished_at, record.outcome, _document(record), record.id)
 
         def write(database: sqlite3.Connection) -> None:
@@ -167,17 +181,18 @@ class SqliteJournal:
                     database.execute(RESUME, _row(replace(record, state=State.RUNNING), idempotency_key))
                 database.executemany(RECORD_CALL, map(_call_row, calls))
                 database.execute(FINISH, ended)
+                database.executemany(KEEP_FILE, files)
                 database.executemany(
                     "INSERT OR REPLACE INTO outputs VALUES (?, ?, ?)",
                     [(record.id, stream, data) for stream, data in outputs if data],
                 )
 
-        await self._run(write)
+        await self.run(write)
 
     async def mark_interrupted(self, instance: str) -> int:
         """Tell what this instance had under way as interrupted; what another one runs is its own business."""
         values = (State.INTERRUPTED, Outcome.SANDBOX_ERROR, time.time(), instance)
-        return await self._run(lambda database: database.execute(INTERRUPT, values).rowcount)
+        return await self.run(lambda database: database.execute(INTERRUPT, values).rowcount)
 
     async def take_over(self, instance: str, unfinished: Sequence[Unfinished]) -> None:
         """Tell what this instance has under way now, and the rest of what it had as interrupted."""
@@ -196,29 +211,29 @@ class SqliteJournal:
                 database.executemany(RESUME, rows)
                 database.executemany(RECORD_CALL, map(_call_row, calls))
 
-        await self._run(write)
+        await self.run(write)
 
     async def find(self, execution_id: str) -> ExecutionRecord | None:
-        rows = await self._read(f"{RECORDS} WHERE id = :id", {"id": execution_id})
+        rows = await self.read(f"{RECORDS} WHERE id = :id", {"id": execution_id})
         return _record(rows[0]) if rows else None
 
     async def find_by_key(self, caller: str, idempotency_key: str) -> ExecutionRecord | None:
         where = "WHERE caller = :caller AND idempotency_key = :key"
-        rows = await self._read(f"{RECORDS} {where}", {"caller": caller, "key": idempotency_key})
+        rows = await self.read(f"{RECORDS} {where}", {"caller": caller, "key": idempotency_key})
         return _record(rows[0]) if rows else None
 
     async def newest(self, wanted: Filter, limit: int) -> Sequence[ExecutionRecord]:
-        """Return the records that fit, newest first, without their tool calls, of which there may be thousands."""
+        """Return the records that fit, newest first, without tool calls and files, of which there may be thousands."""
         values = {field.name: getattr(wanted, field.name) for field in fields(wanted)}
         conditions = [text for name, text in CONDITIONS.items() if values[name] is not None] or ["TRUE"]
         query = (
-            "SELECT executions.*, '[]' AS tool_calls FROM executions"  # nosec B608
+            "SELECT executions.*, '[]' AS tool_calls, '[]' AS files FROM executions"  # nosec B608
             f" WHERE {' AND '.join(conditions)} ORDER BY sequence DESC LIMIT :limit"
         )
-        return [_record(row) for row in await self._read(query, {**values, "limit": limit})]
+        return [_record(row) for row in await self.read(query, {**values, "limit": limit})]
 
     async def output(self, execution_id: str, stream: Stream, start: int, length: int) -> Page | None:
-        rows = await self._read(
+        rows = await self.read(
             "SELECT substr(data, :start, :length) AS piece, length(data) AS total FROM outputs"
             " WHERE execution_id = :id AND stream = :stream",
             {"start": start + 1, "length": length, "id": execution_id, "stream": stream},
@@ -239,7 +254,7 @@ class SqliteJournal:
                 database.execute("DELETE FROM writable")
                 database.execute("INSERT INTO writable VALUES (?)", (time.time(),))
 
-        await self._run(try_to_write, may_replace=True)
+        await self.run(try_to_write, may_replace=True)
 
     async def close(self) -> None:
         await self._let_go()
@@ -258,12 +273,12 @@ class SqliteJournal:
     async def prune(self) -> int:
         """Remove the oldest records beyond each quota, with their output and calls."""
         quotas = {"program": self._max_executions, "call": MAX_CALLS, "refused": MAX_REFUSALS}
-        return await self._run(lambda database: sum(database.execute(PRUNE, q).rowcount for q in quotas.items()))
+        return await self.run(lambda database: sum(database.execute(PRUNE, q).rowcount for q in quotas.items()))
 
-    async def _read(self, query: str, values: dict[str, Any]) -> list[sqlite3.Row]:
-        return await self._run(lambda database: database.execute(query, values).fetchall())
+    async def read(self, query: str, values: dict[str, Any]) -> list[sqlite3.Row]:
+        return await self.run(lambda database: database.execute(query, values).fetchall())
 
-    async def _run(self, use: Callable[[sqlite3.Connection], R], *, may_replace: bool = False) -> R:
+    async def run(self, use: Callable[[sqlite3.Connection], R], *, may_replace: bool = False) -> R:
         def on_the_thread() -> R:
             if self._connection is None:
                 if self._lost is not None and not may_replace:
@@ -336,5 +351,5 @@ def _limits_json(limits: Limits) -> str:
 
 def _record(row: sqlite3.Row) -> ExecutionRecord:
     columns = {name: row[name] for name in (*COLUMNS, "sequence")}
-    calls = json.loads(row["tool_calls"])
-    return from_document(ExecutionRecord, {**json.loads(row["document"]), **columns, "tool_calls": calls})
+    listed = {name: json.loads(row[name]) for name in ("tool_calls", "files")}
+    return from_document(ExecutionRecord, {**json.loads(row["document"]), **columns, **listed})

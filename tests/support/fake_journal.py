@@ -103,7 +103,7 @@ class FakeJournal:
 
     async def newest(self, wanted: Filter, limit: int) -> Sequence[ExecutionRecord]:
         newest_first = sorted(self.records.values(), key=lambda record: record.sequence, reverse=True)
-        return [record for record in newest_first if self._fits(record, wanted)][:limit]
+        return [replace(record, files=()) for record in newest_first if self._fits(record, wanted)][:limit]
 
     def _fits(self, record: ExecutionRecord, wanted: Filter) -> bool:
         equal = all(

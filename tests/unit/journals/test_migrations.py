@@ -94,15 +94,16 @@ async def test_a_migration_that_fails_leaves_the_journal_as_it_was(tmp_path, mon
     file = tmp_path / "journal.sqlite3"
     with closing(sqlite3.connect(file)) as database:
         database.executescript(EARLIER[-1].read_text())
-    broken = (*migrations()[:2], (3, ("ALTER TABLE executions ADD COLUMN instance TEXT", "no SQL")))
+    *done, (newest, _) = migrations()
+    broken = (*done, (newest, ("ALTER TABLE executions ADD COLUMN later TEXT", "no SQL")))
     monkeypatch.setattr("orchestrator.journals.schema.migrations", lambda: broken)
     journal = SqliteJournal(file, max_executions=10)
     with pytest.raises(JournalUnavailable):
         await journal.check()
     await journal.close()
     with closing(sqlite3.connect(file)) as database:
-        assert database.execute("PRAGMA user_version").fetchone() == (2,)
-        assert "instance" not in {row[1] for row in database.execute("PRAGMA table_info(executions)")}
+        assert database.execute("PRAGMA user_version").fetchone() == (newest - 1,)
+        assert "later" not in {row[1] for row in database.execute("PRAGMA table_info(executions)")}
     monkeypatch.undo()
     mended = SqliteJournal(file, max_executions=10)
     assert (await mended.find("finished")).exit_code == 3
