@@ -20,6 +20,8 @@ from orchestrator.service.budget import Budget
 from orchestrator.service.call_recorder import Recorder
 from orchestrator.service.ledger import Ledger, Notify
 from orchestrator.service.pictures import Pictures
+from orchestrator.service.rooms import Rooms
+from orchestrator.service.sessions import Sessions
 
 T = TypeVar("T")
 
@@ -40,6 +42,7 @@ class Grant:
         sandbox_id: str | None,
         limits: GatewayLimits,
         ledger: Ledger,
+        sessions: Sessions,
         on_revoked: Callable[[Grant], None],
         *,
         at_most_once: bool = False,
@@ -50,6 +53,7 @@ class Grant:
         self.execution_id = execution_id
         self.sandbox_id = sandbox_id
         self.ledger = ledger
+        self.sessions = sessions
         self.at_most_once = at_most_once
         self.pictures = Pictures(limits)
         self.turns = asyncio.Semaphore(limits.max_concurrent_calls)
@@ -126,6 +130,7 @@ class Grant:
             self.faults.clear()
         for call in self._calls:
             call.cancel()
+        self.sessions.end()  # after the calls, which tell the server in their session that they are given up
 
     def calls(self) -> tuple[ToolCall, ...]:
         return self.ledger.calls()
@@ -137,9 +142,10 @@ class Grant:
 class Grants:
     """Every grant that is valid now. Those of programs are found by their sandbox and token."""
 
-    def __init__(self, limits: GatewayLimits, recorder: Recorder) -> None:
+    def __init__(self, limits: GatewayLimits, recorder: Recorder, rooms: Rooms) -> None:
         self._limits = limits
         self._recorder = recorder
+        self._rooms = rooms
         self._valid: set[Grant] = set()
         self._by_sandbox: dict[str, Grant] = {}
 
@@ -161,6 +167,7 @@ class Grants:
             sandbox_id,
             self._limits,
             ledger,
+            Sessions(self._rooms, caller.key_name),
             self._forget,
             at_most_once=at_most_once,
             passed=passed,

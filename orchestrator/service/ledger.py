@@ -6,10 +6,10 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from orchestrator.domain.ledger import CallOutcome, ToolCall
+from orchestrator.domain.ledger import CallOutcome, CallRecord, ToolCall
 from orchestrator.service.call_recorder import Recorder
 
-Notify = Callable[[ToolCall], None]
+Notify = Callable[[CallRecord], None]
 
 
 class LedgerEntry:
@@ -38,7 +38,7 @@ class LedgerEntry:
         try:
             await asyncio.shield(self._ledger.record(self))
         finally:
-            self._ledger.notify(self._final)
+            self._ledger.tell(self)
 
     @property
     def as_of_now(self) -> ToolCall:
@@ -60,7 +60,7 @@ class LedgerEntry:
 
 class Ledger:
     def __init__(self, execution_id: str, recorder: Recorder, notify: Notify) -> None:
-        self.notify = notify
+        self._notify = notify
         self.opened_at = time.monotonic()
         self._execution_id = execution_id
         self._recorder = recorder
@@ -74,6 +74,9 @@ class Ledger:
 
     def record(self, entry: LedgerEntry) -> asyncio.Task[bool]:
         return self._recorder.hand_in(self._execution_id, entry.number, entry.as_of_now)
+
+    def tell(self, entry: LedgerEntry) -> None:
+        self._notify(CallRecord(self._execution_id, entry.number, entry.as_of_now))
 
     def __len__(self) -> int:
         return len(self._entries)

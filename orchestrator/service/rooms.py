@@ -3,6 +3,10 @@
 Nobody can wait for each other in a circle, because everybody reserves in this order, each thing once: room for the
 request, a turn of the execution, a place at the server, room for the result, a turn to read it. Whoever has the last of
 them needs nothing more from the others.
+
+A session of an execution's own is kept until the execution ends, so it is opened before there is a place at the server:
+whoever waits for one must not hold what those need that have theirs. Two executions that wait for each other's, at two
+servers, wait no longer than a call may take.
 """
 
 from __future__ import annotations
@@ -32,6 +36,7 @@ class Rooms:
         self._limits = limits
         self._requests = Budget(limits.request_bytes.total, limits.request_bytes.per_caller)
         self._servers: dict[str, tuple[Budget, Budget]] = {}
+        self._sessions: dict[str, Budget] = {}
         self.results = Budget(limits.result_bytes.total, limits.result_bytes.per_caller)
         self.readers = Budget(READERS, READERS_OF_A_CALLER)
         self.executions_reading = Budget(sys.maxsize, 1)
@@ -49,6 +54,12 @@ class Rooms:
         shares = self._limits.request_bytes_per_server
         most = min(size, shares.per_caller, shares.total)
         return PlaceAtServer(calls.reserve(caller, 1), request_bytes.reserve(caller, most))
+
+    def session_at(self, server: str, caller: str) -> Reservation:
+        """Wait until a server may have one more session that belongs to an execution."""
+        shares = self._limits.sessions_per_server
+        budget = self._sessions.setdefault(server, Budget(shares.total, shares.per_caller))
+        return budget.reserve(caller, 1)
 
     def _new_server(self, server: str) -> tuple[Budget, Budget]:
         calls, request_bytes = self._limits.calls_per_server, self._limits.request_bytes_per_server

@@ -12,6 +12,7 @@ from orchestrator.domain.errors import ToolUnavailable
 from orchestrator.domain.tools import Tool
 from orchestrator.domain.upstream import CallResult, UpstreamState, UpstreamStatus
 from orchestrator.service.rooms import ResultRoom
+from orchestrator.service.sessions import Sessions
 
 
 class Upstreams(Protocol):
@@ -19,8 +20,16 @@ class Upstreams(Protocol):
 
     def statuses(self) -> Sequence[UpstreamStatus]: ...
 
+    async def open_session(self, server: str, owner: Sessions, timeout_seconds: float) -> None: ...
+
     async def call(
-        self, server: str, tool: str, arguments: Mapping[str, Any], timeout_seconds: float, room: ResultRoom
+        self,
+        server: str,
+        tool: str,
+        arguments: Mapping[str, Any],
+        timeout_seconds: float,
+        room: ResultRoom,
+        owner: Sessions,
     ) -> CallResult: ...
 
 
@@ -62,6 +71,10 @@ class Servers:
             *(server.status for server in self._built_in.values() if server.tools and server.name not in named),
         ]
 
+    async def open_session(self, server: str, sessions: Sessions, timeout_seconds: float) -> None:
+        if server not in self._built_in:
+            await self._upstreams.open_session(server, sessions, timeout_seconds)
+
     async def call(
         self,
         server: str,
@@ -70,10 +83,11 @@ class Servers:
         timeout_seconds: float,
         role: Role,
         room: ResultRoom,
+        sessions: Sessions,
     ) -> CallResult:
         built_in = self._built_in.get(server)
         if built_in is None:
-            return await self._upstreams.call(server, tool, arguments, timeout_seconds, room)
+            return await self._upstreams.call(server, tool, arguments, timeout_seconds, room, sessions)
         try:
             async with asyncio.timeout(timeout_seconds):
                 return await built_in.call(role, tool, arguments)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -35,6 +36,7 @@ from orchestrator.service.ledger import LedgerEntry, Notify
 from orchestrator.service.pictures import images_in
 from orchestrator.service.ports import Access
 from orchestrator.service.rooms import ResultRoom, Rooms
+from orchestrator.service.sessions import Sessions
 
 log = structlog.get_logger()
 
@@ -90,6 +92,9 @@ class Resolver(Protocol):
 
 
 class Dispatcher(Protocol):
+    async def open_session(self, server: str, sessions: Sessions, timeout_seconds: float) -> None:
+        """Return when an execution has its own session at the server, if it is one that keeps such sessions."""
+
     async def call(
         self,
         server: str,
@@ -98,6 +103,7 @@ class Dispatcher(Protocol):
         timeout_seconds: float,
         role: Role,
         room: ResultRoom,
+        sessions: Sessions,
     ) -> CallResult: ...
 
 
@@ -126,8 +132,8 @@ class ToolCalls:
         self._limits = limits
         self._policies = tuple(policies)
         self._recorder = Recorder(journal)
-        self.grants = Grants(limits, self._recorder)
         self.rooms = Rooms(room_limits or RoomLimits())
+        self.grants = Grants(limits, self._recorder, self.rooms)
 
     def open(
         self,
@@ -209,12 +215,14 @@ class ToolCalls:
         async with grant.turns:
             for policy in self._policies:
                 call = replace(call, arguments=await policy.before(call))
+            timeout, began = self._limits.call_timeout_seconds, time.monotonic()
+            await self._dispatcher.open_session(server, grant.sessions, timeout)
+            timeout = max(0.0, timeout - (time.monotonic() - began))
             async with self.rooms.at_server(server, grant.caller.key_name, request_bytes):
                 written = entry.sent()
                 if grant.at_most_once and not await asyncio.shield(written):
                     raise JournalUnavailable("The call was not sent, because the journal cannot record it.")
-                timeout = self._limits.call_timeout_seconds
-                result = await self._dispatcher.call(server, tool, call.arguments, timeout, role, room)
+                result = await self._dispatcher.call(server, tool, call.arguments, timeout, role, room, grant.sessions)
             for policy in reversed(self._policies):
                 result = await policy.after(call, result)
             result, text = await _written(result)

@@ -21,6 +21,8 @@ class HttpServer:
     kind: HttpKind = HttpKind.STREAMABLE
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     lists_contents: bool = False
+    has_own_sessions: bool = False  # one for each execution
+    withheld: tuple[str, ...] = ()  # patterns of tools that nobody gets
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,8 @@ class StdioServer:
     cwd: str | None = None
     secrets: frozenset[str] = field(default=frozenset(), repr=False)
     lists_contents: bool = False
+    has_own_sessions: bool = False
+    withheld: tuple[str, ...] = ()
 
     def redact(self, text: str) -> str:
         for secret in sorted(self.secrets, key=len, reverse=True):
@@ -47,6 +51,8 @@ class UnusableServer:
     name: str
     problem: str
     lists_contents: bool = False
+    has_own_sessions: bool = False
+    withheld: tuple[str, ...] = ()
 
 
 ServerEntry = HttpServer | StdioServer | UnusableServer

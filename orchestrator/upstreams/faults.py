@@ -43,6 +43,10 @@ class SessionLost(TransportFailed):
     """The server no longer knows our session; it did not look at the request."""
 
 
+class Severed(TransportFailed):
+    """What carries the session is gone, and the session with it: its process, or its place at the server."""
+
+
 class BackendGone(TransportFailed):
     """The server's proxy says that it cannot reach what is behind it; whether that is so, its words do not prove."""
 

@@ -8,11 +8,13 @@ import aiohttp
 
 from orchestrator.upstreams.endpoint import VERSION_HEADER
 from orchestrator.upstreams.entries import HttpServer
-from orchestrator.upstreams.faults import HttpRefused, NotJson, TransportFailed
+from orchestrator.upstreams.faults import HttpRefused, NotJson, Severed, TransportFailed
 from orchestrator.upstreams.framing import Oversized, stretches
 from orchestrator.upstreams.http_client import JSON, Address, content_type, require_acceptance, require_plain
 from orchestrator.upstreams.sse import EVENT_STREAM, MESSAGE, Event, EventParser
 from orchestrator.upstreams.transport import Alerts, StreamTransport, stop
+
+_STATUSES_OF_NO_SESSION = {400, 404}
 
 
 class LegacySseTransport(StreamTransport):
@@ -43,6 +45,8 @@ class LegacySseTransport(StreamTransport):
             raise TransportFailed("it has not said where to send messages")
         headers = {**self._headers, "Accept": JSON, "Content-Type": JSON}
         async with self._message_address.send("POST", headers, message) as response:
+            if response.status in _STATUSES_OF_NO_SESSION:
+                raise Severed("it has lost our session")
             await require_acceptance(response)
 
     async def _read(self, ready: asyncio.Future[None]) -> None:

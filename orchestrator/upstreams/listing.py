@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from hashlib import sha256
 from typing import Any, TypeVar
 
@@ -38,10 +39,16 @@ class Listing:
     """Takes a listing page by page, in a thread, and keeps of it what a server may reasonably have."""
 
     def __init__(
-        self, server: str, before: Mapping[str, Listed] | None = None, *, lists_contents: bool = False
+        self,
+        server: str,
+        before: Mapping[str, Listed] | None = None,
+        *,
+        lists_contents: bool = False,
+        withheld: Sequence[str] = (),
     ) -> None:
         self._server = server
         self._lists_contents = lists_contents
+        self._withheld = withheld
         self._before = before or {}
         self._items = 0
         self._bytes = 0
@@ -98,6 +105,8 @@ class Listing:
             self._bytes += _LARGEST_TOOL_BYTES  # if not more: pages of such tools are not read without end
             raise
         tool = _tool(self._server, item)
+        if is_withheld(tool.name, self._withheld):
+            return
         if self._lists_contents:
             # What it declares is about its structured content, which programs do not get.
             tool = replace(tool, output_schema=None, lists_contents=True)
@@ -108,6 +117,10 @@ class Listing:
         before = self._before.get(tool.name)
         same = before is not None and before.digest == digest and before.tool.lists_contents == tool.lists_contents
         self.listed[tool.name] = before if before and same else Listed(tool, digest)
+
+
+def is_withheld(name: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def _weighed(item: Any) -> int:

@@ -23,7 +23,10 @@ from orchestrator.upstreams.entries import (
 
 log = structlog.get_logger()
 
+HOST = "host.docker.internal"
+
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+ToolPattern = Annotated[str, StringConstraints(min_length=1, max_length=256)]
 HeaderName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")]
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
@@ -56,6 +59,10 @@ class _ServerBody(BaseModel):
     cwd: str | None = None
     disabled: bool = False
     contents: Literal["list"] | None = None
+    session: Literal["execution"] | None = None
+    withhold: list[ToolPattern] = Field(default_factory=list)
+    host: bool = False  # whether it may be on the machine that the daemon's container runs on
+    container: dict[str, Any] | None = None  # of a server that runs in a container of the stack; for deploy/stack
 
     @model_validator(mode="after")
     def _is_one_kind(self) -> _ServerBody:
@@ -71,7 +78,8 @@ class _ProxyBody(BaseModel):
 
     url: str = "http://mcp-proxy:9090"
     servers: list[Name]
-    path: Annotated[str, StringConstraints(pattern=r"^/.*\{server\}")] = "/{server}/mcp"
+    type: Literal["http", "streamable-http", "sse"] | None = None
+    path: Annotated[str, StringConstraints(pattern=r"^/.*\{server\}")] | None = None
     token: str | None = None
 
 
@@ -82,8 +90,11 @@ class _Document(BaseModel):
     proxy: _ProxyBody | None = None
 
 
-def read_servers(file: Path, environment: Mapping[str, str]) -> tuple[ServerEntry, ...]:
-    """Read the file; one that is not there names no servers, one that is wrong raises ServersFileInvalid."""
+def read_servers(file: Path, environment: Mapping[str, str], *, asks_for_host: bool = False) -> tuple[ServerEntry, ...]:
+    """Read the file; one that is not there names no servers, one that is wrong raises ServersFileInvalid.
+
+    With `asks_for_host`, only an entry that says `"host": true` may be on the machine around the daemon's container.
+    """
     try:
         text = file.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -92,7 +103,7 @@ def read_servers(file: Path, environment: Mapping[str, str]) -> tuple[ServerEntr
         raise ServersFileInvalid(f"{file} cannot be read ({error.strerror}).") from None
     except UnicodeDecodeError:
         raise ServersFileInvalid(f"{file} is not UTF-8 text. Save it as UTF-8.") from None
-    return _Reading(file, text, environment).entries()
+    return _Reading(file, text, environment, asks_for_host).entries()
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +111,7 @@ class _Reading:
     _file: Path
     _text: str
     _environment: Mapping[str, str]
+    _asks_for_host: bool = False
 
     def entries(self) -> tuple[ServerEntry, ...]:
         document = self._document()
@@ -152,10 +164,18 @@ class _Reading:
 
     def _http(self, name: str, body: _ServerBody) -> HttpServer:
         url = _checked_url(self._expand(body.url or ""))
+        if self._asks_for_host and not body.host and urlsplit(url).hostname == HOST:
+            raise _Unusable(f'its url is on {HOST}: add "host": true if it may be on this machine')
         headers = {key: _checked_header(key, self._expand(value)) for key, value in body.headers.items()}
-        is_sse = body.type == "sse" or (body.type is None and urlsplit(url).path.rstrip("/").endswith("/sse"))
-        kind = HttpKind.SSE if is_sse else HttpKind.STREAMABLE
-        return HttpServer(name, url, kind, headers, lists_contents=body.contents == "list")
+        return HttpServer(
+            name,
+            url,
+            _http_kind(body.type, url),
+            headers,
+            lists_contents=body.contents == "list",
+            has_own_sessions=body.session == "execution",
+            withheld=tuple(body.withhold),
+        )
 
     def _stdio(self, name: str, body: _ServerBody) -> StdioServer:
         own = {key: self._expand(value) for key, value in body.env.items()}
@@ -170,15 +190,18 @@ class _Reading:
             cwd=self._expand(body.cwd) if body.cwd is not None else None,
             secrets=frozenset([*own.values(), *expanded]),
             lists_contents=body.contents == "list",
+            has_own_sessions=body.session == "execution",
+            withheld=tuple(body.withhold),
         )
 
     def _proxied(self, name: str, proxy: _ProxyBody) -> HttpServer:
         base = self._expand(proxy.url).rstrip("/")
-        url = _checked_url(base + proxy.path.replace("{server}", name))
+        path = proxy.path or ("/{server}/sse" if proxy.type == "sse" else "/{server}/mcp")
+        url = _checked_url(base + path.replace("{server}", name))
         headers = {}
         if proxy.token is not None:
             headers["Authorization"] = _checked_header("token", f"Bearer {self._expand(proxy.token)}")
-        return HttpServer(name, url, HttpKind.STREAMABLE, headers)
+        return HttpServer(name, url, _http_kind(proxy.type, url), headers)
 
     def _expand(self, text: str) -> str:
         return _VARIABLE.sub(self._value, text)
@@ -209,6 +232,11 @@ class _Reading:
             found = re.compile(rf"{re.escape(json.dumps(key))}\s*:").search(self._text, position)
             position = found.start() if found else position
         return self._text.count("\n", 0, position) + 1
+
+
+def _http_kind(type_: str | None, url: str) -> HttpKind:
+    is_sse = type_ == "sse" or (type_ is None and urlsplit(url).path.rstrip("/").endswith("/sse"))
+    return HttpKind.SSE if is_sse else HttpKind.STREAMABLE
 
 
 def _checked_url(url: str) -> str:

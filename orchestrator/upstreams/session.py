@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -32,9 +32,20 @@ _MAX_PAGES = 100
 
 
 class Session:
-    def __init__(self, server: str, transport: Transport, alerts: Alerts, *, lists_contents: bool = False) -> None:
+    def __init__(
+        self,
+        server: str,
+        transport: Transport,
+        alerts: Alerts,
+        *,
+        lists_contents: bool = False,
+        withheld: Sequence[str] = (),
+        is_renewed: bool = True,
+    ) -> None:
         self._server = server
         self._lists_contents = lists_contents
+        self._withheld = withheld
+        self._is_renewed = is_renewed  # when the server has lost it; what was in it is lost in any case
         self._transport = transport
         self._alerts = alerts
         self._modern = False
@@ -75,7 +86,7 @@ class Session:
 
     async def list_tools(self, before: Mapping[str, Listed]) -> Listing:
         """Read all pages of the listing, up to what a server may reasonably have."""
-        listing = Listing(self._server, before, lists_contents=self._lists_contents)
+        listing = Listing(self._server, before, lists_contents=self._lists_contents, withheld=self._withheld)
         cursor, seen = None, set[str]()
         try:
             for _ in range(_MAX_PAGES):
@@ -106,6 +117,8 @@ class Session:
         try:
             return await self._transport.request(method, self._enveloped(params), room)
         except SessionLost:  # said before the request was looked at, so sending it again does nothing twice
+            if not self._is_renewed:
+                raise
             async with self._greeting:
                 if self._greetings == greeting:
                     await self.open()

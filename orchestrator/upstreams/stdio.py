@@ -10,7 +10,7 @@ from contextlib import suppress
 import structlog
 
 from orchestrator.upstreams.entries import StdioServer
-from orchestrator.upstreams.faults import NotJson, TransportFailed
+from orchestrator.upstreams.faults import NotJson, Severed, TransportFailed
 from orchestrator.upstreams.framing import LineSplitter, Oversized, stretches
 from orchestrator.upstreams.pace import ReadingPace
 from orchestrator.upstreams.transport import Alerts, StreamTransport, stop
@@ -113,7 +113,7 @@ class StdioTransport(StreamTransport):
     async def _send(self, message: bytes) -> None:
         stdin = self._process.stdin if self._process is not None else None
         if stdin is None or stdin.is_closing():
-            raise TransportFailed("its process is not running")
+            raise Severed("its process is not running")
         try:
             async with self._writing:
                 # Whoever gives up leaves its message in the buffer, and gives back what it had reserved for it. So
@@ -122,7 +122,7 @@ class StdioTransport(StreamTransport):
                 stdin.write(message + b"\n")  # whole, before anything can interrupt us: lines never mix
                 await stdin.drain()
         except (ConnectionError, RuntimeError):
-            raise TransportFailed("its process no longer reads its input") from None
+            raise Severed("its process no longer reads its input") from None
 
     async def _watch(self, process: _Process, reader: asyncio.Task[None]) -> None:
         exited = asyncio.create_task(process.exited.wait())

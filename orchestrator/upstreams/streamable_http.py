@@ -51,6 +51,10 @@ class StreamableHttpTransport:
         self._pace = ReadingPace()
         self._listener: asyncio.Task[None] | None = None
 
+    @property
+    def is_apart(self) -> bool:
+        return self._endpoint.session_id is not None
+
     async def open(self) -> None:
         pass  # there is no connection but that of each message, kept alive by the pool
 

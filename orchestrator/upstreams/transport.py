@@ -51,6 +51,10 @@ class Alerts:
 
 
 class Transport(Protocol):
+    @property
+    def is_apart(self) -> bool:
+        """Tell, once it is open, whether the server can keep what is done here apart from what others do there."""
+
     async def open(self) -> None: ...
 
     async def request(self, method: str, params: Params, room: Room | None = None) -> Mapping[str, Any]:
@@ -130,6 +134,10 @@ class StreamTransport(ABC):
         self._chores = Chores()
         self._pace = ReadingPace()
         self._ended: TransportFailed | None = None
+
+    @property
+    def is_apart(self) -> bool:
+        return True  # a stream, or a process, of its own
 
     @abstractmethod
     async def _send(self, message: bytes) -> None: ...

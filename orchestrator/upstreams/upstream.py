@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import structlog
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_exponential_jitter
 
-from orchestrator.domain.errors import InvalidArguments, LimitExceeded, ToolUnavailable
+from orchestrator.domain.errors import InvalidArguments, LimitExceeded, SessionsFull, ToolUnavailable
 from orchestrator.domain.upstream import CallResult, LargeResult, UpstreamState, UpstreamStatus
 from orchestrator.upstreams.entries import HttpServer, ServerEntry, UnusableServer
 from orchestrator.upstreams.faults import (
@@ -25,18 +25,18 @@ from orchestrator.upstreams.faults import (
     TransportFailed,
 )
 from orchestrator.upstreams.jsonrpc import INVALID_PARAMS
-from orchestrator.upstreams.listing import Listed
+from orchestrator.upstreams.listing import Listed, is_withheld
+from orchestrator.upstreams.own_sessions import MakeTransport, OwnSession, OwnSessions, SessionOwner
 from orchestrator.upstreams.proxies import GONE, problem_behind, without_addresses
 from orchestrator.upstreams.room import Room
 from orchestrator.upstreams.session import Session
-from orchestrator.upstreams.transport import Alerts, Transport
+from orchestrator.upstreams.transport import Alerts
 
 _RESTLESS_SECONDS = 60.0
 _PAUSE_PER_LISTING = 5
 
 _NOTICEABLE_SECONDS = 1.0
 
-MakeTransport = Callable[[ServerEntry, Alerts], Transport]
 T = TypeVar("T")
 
 
@@ -115,7 +115,9 @@ class Upstream:
         listed: Mapping[str, Listed] | None = None,
     ) -> None:
         self.entry = entry
-        self.listed: Mapping[str, Listed] = listed or {}
+        # What is withheld from now on is gone now, and not when the server has listed its tools again.
+        kept = {name: each for name, each in (listed or {}).items() if not is_withheld(name, entry.withheld)}
+        self.listed: Mapping[str, Listed] = kept
         self.tools = tuple(each.tool for each in self.listed.values())
         self._make_transport = make_transport
         self._pacing = pacing
@@ -141,6 +143,14 @@ class Upstream:
         self._changed_at = float("-inf")
         self._between_listings = pacing.between_listings_seconds
         self._relist_timer: asyncio.TimerHandle | None = None
+        self._own: OwnSessions | None = None  # then the one long-lived session serves to list the tools only
+        if entry.has_own_sessions:
+            self._own = OwnSessions(entry, make_transport, self._relist_soon, pacing.connect_seconds)
+
+    @property
+    def own_sessions(self) -> int:
+        """Return how many sessions the server has for executions now."""
+        return len(self._own) if self._own is not None else 0
 
     @property
     def status(self) -> UpstreamStatus:
@@ -162,16 +172,53 @@ class Upstream:
             return (cheap if self._is_cheap(fault) else patient)(state)
 
         tries = AsyncRetrying(retry=retry_if_exception_type(Exception), wait=backoff, sleep=self._pause)
-        while True:
-            await tries(self._live_once)
+        try:
+            while True:
+                await tries(self._live_once)
+        finally:
+            if self._own is not None:
+                await self._own.close()
+
+    async def open_session(self, owner: SessionOwner, timeout_seconds: float) -> None:
+        """See to it that an execution has its own session here, at a server that keeps one for each."""
+        if self._own is None:
+            return
+        own: OwnSession | None = None
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                if not self._own.has(owner) and self._session is None:
+                    await self._session_of_another_try()
+                own = self._own.begin(owner)
+                await own.opened()
+        except TimeoutError:
+            if own is not None and not own.has_place:
+                message = f"All sessions of the server {self.entry.name} that you may have were in use"
+                raise SessionsFull(f"{message} for {timeout_seconds:g} s.") from None
+            message = f"The server {self.entry.name} did not begin a session within {timeout_seconds:g} s."
+            raise ToolUnavailable(message) from None
+        except TransportFailed as failure:
+            self._relist_soon()
+            raise self._unavailable(failure.problem) from None
 
     async def call(
-        self, tool: str, arguments: Mapping[str, Any], timeout_seconds: float, room: Room | None = None
+        self,
+        tool: str,
+        arguments: Mapping[str, Any],
+        timeout_seconds: float,
+        room: Room | None = None,
+        owner: SessionOwner | None = None,
     ) -> CallResult:
         """Return the server's result, error replies included; raise a ToolUnavailable that says why there is none."""
+        own: OwnSession | None = None
         try:
             async with asyncio.timeout(timeout_seconds) as deadline:
-                session = self._session or await self._session_of_another_try()
+                if self._own is not None:
+                    if owner is None:
+                        raise ToolUnavailable(f"The server {self.entry.name} is called by executions alone.")
+                    own = self._own.begin(owner)
+                    session = await own.opened()
+                else:
+                    session = self._session or await self._session_of_another_try()
                 timed_room = _TimedRoom(room, deadline) if room is not None else None
                 return await self._result(session, tool, arguments, timed_room)
         except TimeoutError:
@@ -191,6 +238,8 @@ class Upstream:
             if isinstance(failure, BackendGone) and self._relist_timer is None:  # as often as we list, not as they call
                 self._log.warning("upstream.backend_gone", problem=failure.problem)
             self._relist_soon()
+            if self._own is not None and own is not None and (loss := self._own.loss(own, failure)) is not None:
+                raise loss from None
             raise self._unavailable(failure.problem) from None
 
     async def _session_of_another_try(self) -> Session:
@@ -232,10 +281,11 @@ class Upstream:
         else:
             if _is_an_error_without_words(result):
                 # PyPI's mcp-proxy answers so, and refuses the listing, when the process behind it is gone.
+                listing = self._session if self._own is not None else session
                 doubted_at = time.monotonic()
                 self._relist_soon()
-                await self._briefly_until(lambda: self._session is not session or self._listed_at >= doubted_at)
-                if self._session is not session:
+                await self._briefly_until(lambda: self._session is not listing or self._listed_at >= doubted_at)
+                if self._session is None or self._session is not listing:
                     raise BackendGone(GONE)
         self._silent_since = None
         return result
@@ -278,7 +328,13 @@ class Upstream:
     async def _connect_and_serve(self) -> None:
         alerts = Alerts(relist=self._relist_soon, lost=self._lose)
         transport = self._make_transport(self.entry, alerts)
-        session = Session(self.entry.name, transport, alerts, lists_contents=self.entry.lists_contents)
+        session = Session(
+            self.entry.name,
+            transport,
+            alerts,
+            lists_contents=self.entry.lists_contents,
+            withheld=self.entry.withheld,
+        )
         try:
             async with asyncio.timeout(self._pacing.connect_seconds):
                 await transport.open()

@@ -22,6 +22,7 @@ from orchestrator.upstreams.faults import TransportFailed
 from orchestrator.upstreams.http_client import http_client
 from orchestrator.upstreams.legacy_sse import LegacySseTransport
 from orchestrator.upstreams.listing import Listed
+from orchestrator.upstreams.own_sessions import SessionOwner
 from orchestrator.upstreams.room import Room
 from orchestrator.upstreams.stdio import StdioTransport
 from orchestrator.upstreams.streamable_http import StreamableHttpTransport
@@ -71,6 +72,15 @@ class Upstreams:
     def statuses(self) -> Sequence[UpstreamStatus]:
         return [upstream.status for upstream in self._upstreams.values()]
 
+    @property
+    def own_sessions(self) -> int:
+        """Return how many sessions all servers together have for executions now."""
+        return sum(upstream.own_sessions for upstream in self._upstreams.values())
+
+    async def open_session(self, server: str, owner: SessionOwner, timeout_seconds: float) -> None:
+        """Return when the execution can be served: at once, unless the server keeps a session for each."""
+        await self._named(server).open_session(owner, min(timeout_seconds, self._call_timeout_seconds))
+
     async def call(
         self,
         server: str,
@@ -78,13 +88,18 @@ class Upstreams:
         arguments: Mapping[str, Any],
         timeout_seconds: float | None = None,
         room: Room | None = None,
+        owner: SessionOwner | None = None,
     ) -> CallResult:
         """Call a tool, for no longer than the configured time even if more is asked for."""
+        longest = self._call_timeout_seconds
+        seconds = longest if timeout_seconds is None else min(timeout_seconds, longest)
+        return await self._named(server).call(tool, arguments, seconds, room, owner)
+
+    def _named(self, server: str) -> Upstream:
         upstream = self._upstreams.get(server)
         if upstream is None:
             raise ToolNotFound(f"There is no server {server}.")
-        longest = self._call_timeout_seconds
-        return await upstream.call(tool, arguments, min(timeout_seconds or longest, longest), room)
+        return upstream
 
     async def reconfigure(self, entries: Iterable[ServerEntry]) -> None:
         """Start, stop and replace servers as the entries say; the unchanged go on, calls in flight included."""

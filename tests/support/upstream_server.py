@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -258,6 +259,9 @@ class SessionServer:
         self.calls = 0
         self.status_of_lost_session = 404
         self.slow = Slow()
+        self.counters: Counter[str] = Counter()  # of each session
+        self.greeting: asyncio.Event | None = None  # what the answer to a greeting waits for
+        self.ended: list[str] = []
         self.cancelled = asyncio.Event()
         self.answers: asyncio.Queue[Json] = asyncio.Queue()
         self.listeners: list[web.StreamResponse] = []
@@ -295,6 +299,8 @@ class SessionServer:
 
     async def _begin(self, request: web.Request, message: Json) -> web.StreamResponse:
         self.begun += 1
+        if self.greeting is not None:
+            await self.greeting.wait()
         session = secrets.token_hex(8)
         self.sessions.add(session)
         agreed = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {"listChanged": True}}}
@@ -307,6 +313,10 @@ class SessionServer:
         self.calls += 1
         if called == "slow":
             return await self.slow(request, message)
+        if called == "count":
+            session = request.headers["Mcp-Session-Id"]
+            self.counters[session] += 1
+            return web.json_response(reply(message, text_result(str(self.counters[session]))))
         if called == "browser":
             return web.json_response(error(message, -32000, "the browser session is closed"), status=400)
         ahead = []
@@ -351,7 +361,76 @@ class SessionServer:
 
     async def _delete(self, request: web.Request) -> web.StreamResponse:
         self.sessions.discard(request.headers.get("Mcp-Session-Id", ""))
+        self.ended.append(request.headers.get("Mcp-Session-Id", ""))
         return web.Response(status=200)
+
+
+class SseProxy:
+    """TBXark/mcp-proxy with its default type: each server has an event stream of its own for every session."""
+
+    def __init__(self, *names: str, token: str | None = None) -> None:
+        self.token = token
+        self.tools: dict[str, list[Any]] = {name: [tool("echo"), tool("count")] for name in names}
+        self.sessions: dict[str, web.StreamResponse] = {}
+        self.drops: dict[str, asyncio.Event] = {}
+        self.forgotten: set[str] = set()
+        self.counters: Counter[str] = Counter()
+        self.begun = 0
+
+    def app(self) -> web.Application:
+        app = web.Application()
+        app.router.add_get("/{name}/sse", self._get)
+        app.router.add_post("/{name}/message", self._post)
+        return app
+
+    def _refusal(self, request: web.Request) -> web.Response | None:
+        if self.token is not None and request.headers.get("Authorization") != f"Bearer {self.token}":
+            return web.Response(status=401, text="Unauthorized\n")
+        if request.match_info["name"] not in self.tools:
+            return web.Response(status=404, text="404 page not found\n")
+        return None
+
+    async def _get(self, request: web.Request) -> web.StreamResponse:
+        if (refusal := self._refusal(request)) is not None:
+            return refusal
+        self.begun += 1
+        session, name = secrets.token_hex(8), request.match_info["name"]
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await response.prepare(request)
+        # The whole address, as it is with a baseURL.
+        address = f"{request.url.origin()}/{name}/message?sessionId={session}"
+        await response.write(f"event: endpoint\ndata: {address}\r\n\r\n".encode())
+        self.sessions[session], self.drops[session] = response, asyncio.Event()
+        try:
+            await self.drops[session].wait()
+        finally:
+            del self.sessions[session]
+        return response
+
+    async def _post(self, request: web.Request) -> web.StreamResponse:
+        if (refusal := self._refusal(request)) is not None:
+            return refusal
+        session, message = request.query.get("sessionId", ""), await request.json()
+        if session not in self.sessions or session in self.forgotten:
+            return web.json_response(error({"id": None}, -32602, "Invalid session ID"), status=400)
+        result = self._result(request.match_info["name"], session, message)
+        if result is not None:
+            event = b"event: message\ndata: " + json.dumps(reply(message, result)).encode() + b"\n\n"
+            await self.sessions[session].write(event)
+        return web.Response(status=202)
+
+    def _result(self, name: str, session: str, message: Json) -> Json | None:
+        match message.get("method"):
+            case "initialize":
+                return {"protocolVersion": "2024-11-05", "capabilities": {"tools": {}}}
+            case "tools/list":
+                return {"tools": self.tools[name]}
+            case "tools/call" if message["params"]["name"] == "count":
+                self.counters[session] += 1
+                return text_result(str(self.counters[session]))
+            case "tools/call":
+                return text_result(json.dumps(message["params"]["arguments"]))
+        return None
 
 
 class LegacySseServer:

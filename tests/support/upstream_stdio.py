@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Any
 
 TOOLS = ["echo", "environment", "descriptors", "called", "huge", "malformed"]
-TOOLS += ["die", "child", "wait", "cancelled", "batch"]
+TOOLS += ["die", "child", "wait", "cancelled", "batch", "count"]
 write_lock = threading.Lock()
 called: list[str] = []
 cancelled: list[Any] = []
@@ -54,6 +54,8 @@ def call(message: dict[str, Any]) -> None:
             answer(message, text(dict(os.environ)))
         case "descriptors":
             answer(message, text(inherited()))
+        case "count":
+            answer(message, text(str(called.count("count"))))
         case "called":
             answer(message, text(called))
         case "huge":

@@ -18,17 +18,20 @@ from orchestrator.service.chat import Chat
 from orchestrator.service.chat_server import ChatServer
 from orchestrator.service.rooms import ResultRoom, Rooms
 from orchestrator.service.servers import Servers
+from orchestrator.service.sessions import Sessions
 from tests.unit.adapters.homeserver import FakeHomeserver
 
 TALKER = Role("developer", frozenset({"files"}), chat_rooms=frozenset({"#team:x"}))
 MUTE = Role("guest", frozenset({"*"}))
 ROOM = ResultRoom(Rooms(RoomLimits()), Budget(1, 1), "developer", "e")
+SESSIONS = Sessions(Rooms(RoomLimits()), "developer")
 
 
 class FakeUpstreams:
     def __init__(self, *names: str) -> None:
         self._names = names
         self.called: list[tuple[str, str]] = []
+        self.opened: list[str] = []
 
     def tools(self) -> Mapping[str, tuple[Tool, ...]]:
         return {name: (Tool(name, "send"),) for name in self._names}
@@ -36,8 +39,17 @@ class FakeUpstreams:
     def statuses(self) -> Sequence[UpstreamStatus]:
         return [UpstreamStatus(name, UpstreamState.CONNECTED, 1, None, 0) for name in self._names]
 
+    async def open_session(self, server: str, owner: Sessions, timeout_seconds: float) -> None:
+        self.opened.append(server)
+
     async def call(
-        self, server: str, tool: str, arguments: Mapping[str, Any], timeout_seconds: float, room: ResultRoom
+        self,
+        server: str,
+        tool: str,
+        arguments: Mapping[str, Any],
+        timeout_seconds: float,
+        room: ResultRoom,
+        owner: Sessions,
     ) -> CallResult:
         self.called.append((server, tool))
         return {"content": []}
@@ -91,25 +103,32 @@ async def test_an_upstream_cannot_take_the_name_of_chat(homeserver, configured):
     assert "rename it" in (status.problem or "")
     if not configured:
         with pytest.raises(ToolNotFound):
-            await servers.call("chat", "send", {"text": "x"}, 5, TALKER, ROOM)
+            await servers.call("chat", "send", {"text": "x"}, 5, TALKER, ROOM, SESSIONS)
     assert upstreams.called == []
 
 
 async def test_a_call_reaches_the_room_in_the_callers_role(server, homeserver):
     servers = Servers(FakeUpstreams("files"), server)
-    result = await servers.call("chat", "send", {"text": "hello", "transactionId": "t"}, 5, TALKER, ROOM)
+    result = await servers.call("chat", "send", {"text": "hello", "transactionId": "t"}, 5, TALKER, ROOM, SESSIONS)
     assert homeserver.posted == [("!team:x", "hello")]
     expected = {"room": "#team:x", "messageId": "$1", "transactionId": "t"}
     assert result["structuredContent"] == expected
     assert json.loads(result["content"][0]["text"]) == expected
     with pytest.raises(RoomDenied, match="role guest"):
-        await servers.call("chat", "send", {"text": "hello"}, 5, MUTE, ROOM)
+        await servers.call("chat", "send", {"text": "hello"}, 5, MUTE, ROOM, SESSIONS)
 
 
 async def test_other_servers_are_called_as_before(server):
     upstreams = FakeUpstreams("files")
-    await Servers(upstreams, server).call("files", "send", {}, 5, TALKER, ROOM)
+    await Servers(upstreams, server).call("files", "send", {}, 5, TALKER, ROOM, SESSIONS)
     assert upstreams.called == [("files", "send")]
+
+
+async def test_only_other_servers_keep_sessions_for_executions(server):
+    upstreams = FakeUpstreams("files")
+    for name in ("chat", "files"):
+        await Servers(upstreams, server).open_session(name, SESSIONS, 5)
+    assert upstreams.opened == ["files"]
 
 
 @pytest.mark.parametrize(
@@ -145,7 +164,7 @@ async def test_a_call_ends_at_its_timeout(server, homeserver, monkeypatch):
 
     monkeypatch.setattr(homeserver, "send", never)
     with pytest.raises(ToolUnavailable, match=r"within 0\.01 s; it may still have acted"):
-        await Servers(FakeUpstreams(), server).call("chat", "send", {"text": "x"}, 0.01, TALKER, ROOM)
+        await Servers(FakeUpstreams(), server).call("chat", "send", {"text": "x"}, 0.01, TALKER, ROOM, SESSIONS)
 
 
 def test_the_schemas_are_plain(server):

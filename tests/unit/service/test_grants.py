@@ -4,10 +4,11 @@ import pytest
 
 from orchestrator.domain.access import Caller, Role
 from orchestrator.domain.errors import GrantInvalid, LimitExceeded
-from orchestrator.domain.execution import GatewayLimits
+from orchestrator.domain.execution import GatewayLimits, RoomLimits
 from orchestrator.domain.ledger import CallOutcome
 from orchestrator.service.call_recorder import Recorder
 from orchestrator.service.grants import Grants
+from orchestrator.service.rooms import Rooms
 from tests.support.fake_journal import FakeJournal
 from tests.support.samples import record
 
@@ -26,7 +27,7 @@ async def grants():
     journal = FakeJournal()
     await journal.open(record(id="execution"))
     recorder = Recorder(journal)
-    yield Grants(LIMITS, recorder)
+    yield Grants(LIMITS, recorder, Rooms(RoomLimits()))
     await recorder.finish()
 
 

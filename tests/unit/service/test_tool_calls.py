@@ -7,7 +7,14 @@ from dataclasses import replace
 import pytest
 
 from orchestrator.domain.access import AccessBook, KeyHash, Role
-from orchestrator.domain.errors import GrantInvalid, InvalidArguments, LimitExceeded, ToolDenied, ToolUnavailable
+from orchestrator.domain.errors import (
+    GrantInvalid,
+    InvalidArguments,
+    LimitExceeded,
+    SessionsFull,
+    ToolDenied,
+    ToolUnavailable,
+)
 from orchestrator.domain.execution import GatewayLimits, Kind, Outcome, RoomLimits, Shares, State
 from orchestrator.domain.tools import Tool
 from orchestrator.domain.upstream import LargeResult
@@ -31,6 +38,8 @@ class World:
         self.journal = FakeJournal()
         self.result = {"content": [{"type": "text", "text": "42"}]}
         self.fault = None
+        self.sessions = []
+        self.session_fault = None
         self.roles = {DEVELOPER.role.name: DEVELOPER.role}
         self.role = DEVELOPER.role.name
         self.hashes = tuple(KeyHash(each.key_name, each.key_sha256) for each in (DEVELOPER, OTHER_DEVELOPER))
@@ -46,7 +55,13 @@ class World:
             raise ToolDenied(f"Role {role.name} may not call {server}/{name}.")
         return Tool(server, name)
 
-    async def call(self, server, tool, arguments, timeout_seconds, role, room):
+    async def open_session(self, server, sessions, timeout_seconds):
+        self.sessions.append((server, sessions))
+        if self.session_fault is not None:
+            raise self.session_fault
+
+    async def call(self, server, tool, arguments, timeout_seconds, role, room, sessions):
+        assert (server, sessions) == self.sessions[-1]
         self.steps.append(("dispatch", dict(arguments)))
         if self.fault is not None:
             raise self.fault
@@ -262,7 +277,7 @@ class Crowd:
         self.path = world.path(limits=GENEROUS, room_limits=RoomLimits(**limits))
         self.tasks, self.grants = [], {}
 
-    async def answer(self, server, tool, arguments, timeout_seconds, role, room):
+    async def answer(self, server, tool, arguments, timeout_seconds, role, room, sessions):
         self.inside.append((arguments["caller"], server))
         await self.go.wait()
         return self.world.result
@@ -324,6 +339,71 @@ async def test_a_call_that_is_given_up_while_it_waits_for_a_place_was_never_sent
     await crowd.begin(DEVELOPER, 1)
     assert len(await crowd.end()) == 2
     assert crowd.of(DEVELOPER) == 2
+
+
+# --- sessions of an execution's own ---
+
+
+async def test_a_session_that_cannot_be_had_is_told_before_anything_is_sent(world):
+    world.session_fault = SessionsFull("All sessions are in use.")
+    with pytest.raises(SessionsFull):
+        await ask(world.path())
+    assert world.steps == ["role"]
+    assert [(call.outcome, call.detail) for call in ask.calls] == [("limited", "All sessions are in use.")]
+
+
+async def test_a_role_that_may_not_call_opens_no_session(world):
+    with pytest.raises(ToolDenied):
+        await ask(world.path(), server="secret")
+    assert world.sessions == []
+
+
+async def test_whoever_waits_for_a_session_holds_no_place_at_the_server(world):
+    crowd = Crowd(world, calls_per_server=Shares(1, 1))
+    there = asyncio.Event()
+
+    async def open_session(server, sessions, timeout_seconds):
+        if sessions is crowd.grants[DEVELOPER].sessions:
+            await there.wait()
+
+    world.open_session = open_session
+    await crowd.begin(DEVELOPER)
+    await crowd.begin(OTHER_DEVELOPER)
+    assert (crowd.of(DEVELOPER), crowd.of(OTHER_DEVELOPER)) == (0, 1)
+    there.set()
+    assert len(await crowd.end()) == 2
+
+
+async def test_the_time_that_a_session_takes_to_open_is_the_calls_own(world):
+    left = []
+
+    async def open_session(server, sessions, timeout_seconds):
+        left.append(timeout_seconds)
+        await asyncio.sleep(0.05)
+
+    async def call(server, tool, arguments, timeout_seconds, role, room, sessions):
+        left.append(timeout_seconds)
+        return world.result
+
+    world.open_session, world.call = open_session, call
+    await ask(world.path())
+    assert left[0] == 5
+    assert 4 < left[1] <= 4.95
+
+
+async def test_the_sessions_of_a_grant_end_with_it_and_with_its_key(world):
+    path = world.path()
+    ended = []
+    for name in ("by itself", "with its key"):
+        await world.journal.open(record(id=name, state=State.RUNNING))
+        grant = path.open(DEVELOPER, name, lambda call: None)
+        grant.sessions.when_ended(lambda name=name: ended.append(name))
+        if name == "by itself":
+            grant.revoke()
+    assert ended == ["by itself"]
+    world.hashes = ()
+    path.drop_grants_of_lost_keys()
+    assert ended == ["by itself", "with its key"]
 
 
 # --- calls that no program makes ---

@@ -127,3 +127,12 @@ def test_a_tool_whose_contents_are_a_list_declares_nothing_of_them():
     listing = Listing("s", before.listed, lists_contents=True)
     listing.read([item])
     assert listing.tools == (Tool("s", "good", input_schema=SCHEMA, lists_contents=True),)
+
+
+def test_what_the_entry_withholds_is_not_listed_and_is_no_problem():
+    schema = {"type": "object"}
+    listing = Listing("s", withheld=("run_code*", "exact"))
+    names = ("run_code_unsafe", "run_codes", "exact", "exactly", "Run_code", "safe")
+    listing.read([{"name": name, "inputSchema": schema} for name in names])
+    assert [tool.name for tool in listing.tools] == ["exactly", "Run_code", "safe"]
+    assert listing.problem is None

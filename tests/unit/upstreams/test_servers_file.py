@@ -121,6 +121,26 @@ def test_the_proxy_form_has_the_address_of_the_default_stack(read):
     assert server == HttpServer("postgres", "http://mcp-proxy:9090/postgres/mcp", HttpKind.STREAMABLE, {})
 
 
+@pytest.mark.parametrize(
+    ("more", "path", "kind"),
+    [
+        ({"type": "sse"}, "/a/sse", HttpKind.SSE),
+        ({"type": "sse", "path": "/mcp/{server}"}, "/mcp/a", HttpKind.SSE),
+        ({"path": "/{server}/sse"}, "/a/sse", HttpKind.SSE),
+        ({"type": "http"}, "/a/mcp", HttpKind.STREAMABLE),
+        ({"type": "streamable-http", "path": "/{server}/sse"}, "/a/sse", HttpKind.STREAMABLE),
+    ],
+)
+def test_the_proxy_form_knows_both_kinds_of_http(read, more, path, kind):
+    server = one(read({"proxy": {"url": "http://p:1", "servers": ["a"], **more}}))
+    assert server == HttpServer("a", f"http://p:1{path}", kind, {})
+
+
+def test_a_proxy_that_speaks_stdio_is_refused(read):
+    with pytest.raises(ServersFileInvalid, match=r"proxy\.type"):
+        read({"proxy": {"servers": ["a"], "type": "stdio"}})
+
+
 def test_a_proxy_token_that_is_not_set_fails_the_servers_behind_the_proxy_alone(read):
     entries = read({"mcpServers": {"a": {"command": "x"}}, "proxy": {"servers": ["b"], "token": "${NOT_SET}"}})
     assert isinstance(entries["a"], StdioServer)
@@ -209,3 +229,19 @@ def test_an_entry_may_say_that_contents_are_always_a_list(read, body):
     assert one(read({"mcpServers": {"a": {**body, "contents": "list"}}})).lists_contents
     with pytest.raises(ServersFileInvalid, match=r"mcpServers\.a\.contents"):
         read({"mcpServers": {"a": {**body, "contents": "first"}}})
+
+
+@pytest.mark.parametrize("body", [{"url": "http://a/mcp"}, {"url": "http://a/sse"}, {"command": "x"}])
+def test_an_entry_may_ask_for_a_session_per_execution(read, body):
+    assert not one(read({"mcpServers": {"a": body}})).has_own_sessions
+    assert one(read({"mcpServers": {"a": {**body, "session": "execution"}}})).has_own_sessions
+    with pytest.raises(ServersFileInvalid, match=r"mcpServers\.a\.session"):
+        read({"mcpServers": {"a": {**body, "session": "caller"}}})
+
+
+def test_an_entry_may_withhold_tools(read):
+    body = {"url": "http://a/mcp"}
+    assert one(read({"mcpServers": {"a": body}})).withheld == ()
+    assert one(read({"mcpServers": {"a": {**body, "withhold": ["run_*", "x"]}}})).withheld == ("run_*", "x")
+    with pytest.raises(ServersFileInvalid, match=r"mcpServers\.a\.withhold"):
+        read({"mcpServers": {"a": {**body, "withhold": "run_*"}}})

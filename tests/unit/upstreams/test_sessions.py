@@ -2,8 +2,10 @@
 
 import asyncio
 import itertools
+import json
 import time
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import mcp_types as types
 import pytest
@@ -15,8 +17,9 @@ from orchestrator.domain.errors import LimitExceeded, ToolUnavailable
 from orchestrator.domain.upstream import UpstreamState
 from orchestrator.upstreams import upstream as upstream_module
 from orchestrator.upstreams.entries import HttpKind, HttpServer
+from orchestrator.upstreams.servers_file import read_servers
 from tests.support.api import until
-from tests.support.upstream_server import LegacySseServer, SessionServer, serving, tool
+from tests.support.upstream_server import LegacySseServer, SessionServer, SseProxy, serving, tool
 from tests.support.upstreams import (
     http,
     problem,
@@ -277,3 +280,36 @@ async def test_a_server_that_changes_all_the_time_is_heard_less_and_less(server,
             await server.announce_change()
             await asyncio.sleep(0.005)
     assert 2 <= len(changes) <= 10  # of a hundred that the pace would allow
+
+
+async def test_the_short_form_for_a_proxy_works_with_one_that_speaks_the_old_transport(tmp_path):
+    proxy = SseProxy("jira", "wiki", token="hush")
+    async with serving(proxy.app()) as url:
+        file = tmp_path / "servers.json"
+        short = {"url": url, "servers": ["jira", "wiki", "gone"], "type": "sse", "token": "${PROXY_TOKEN}"}
+        file.write_text(json.dumps({"proxy": short}))
+        async with running(*read_servers(file, {"PROXY_TOKEN": "hush"})) as upstreams:
+            await until_connected(upstreams, "jira", "wiki")
+            assert tool_names(upstreams, "wiki") == ["echo", "count"]
+            results = await asyncio.gather(*(upstreams.call("jira", "echo", {"n": n}, 5) for n in range(10)))
+            assert [text_of(result) for result in results] == [f'{{"n": {n}}}' for n in range(10)]
+            await until_down(upstreams, "gone")
+            assert "HTTP 404" in problem(upstreams, "gone")
+        await until(lambda: not proxy.sessions)
+
+
+async def test_a_proxy_of_the_old_transport_that_rejects_our_token_is_named_as_such(tmp_path):
+    async with serving(SseProxy("jira", token="hush").app()) as url:
+        file = tmp_path / "servers.json"
+        file.write_text(json.dumps({"proxy": {"url": url, "servers": ["jira"], "type": "sse", "token": "wrong"}}))
+        async with running(*read_servers(file, {})) as upstreams:
+            await until_down(upstreams, "jira")
+            assert "HTTP 401" in problem(upstreams, "jira")
+
+
+async def test_a_tool_that_is_withheld_from_now_on_is_gone_at_once(server, upstreams):
+    before = upstreams._upstreams["s"].entry
+    await upstreams.reconfigure([replace(before, withheld=("ec*",))])
+    assert tool_names(upstreams, "s") == []
+    await until_connected(upstreams, "s")
+    assert tool_names(upstreams, "s") == []
