@@ -22,6 +22,7 @@ from aiohttp import web
 from orchestrator import __version__
 from orchestrator.adapters.access_files import AccessFiles
 from orchestrator.adapters.client_library import ClientLibrary
+from orchestrator.adapters.contents import StoredContents
 from orchestrator.adapters.matrix import MatrixHomeserver
 from orchestrator.adapters.memory import give_back_memory
 from orchestrator.adapters.metrics import Gauges, Metrics
@@ -29,8 +30,9 @@ from orchestrator.adapters.tokens import O200kTokenCounter
 from orchestrator.catalog.catalog import Catalog, Edition, Listed
 from orchestrator.catalog.observations import Observations
 from orchestrator.catalog.toolbox import Toolbox
+from orchestrator.domain.configuration import HeldConfiguration, HeldSetting
 from orchestrator.domain.errors import OrchestratorError
-from orchestrator.domain.execution import ExecutionResult, Outcome
+from orchestrator.domain.execution import ExecutionResult, Outcome, Shares
 from orchestrator.engines.docker.engine import DockerEngine
 from orchestrator.engines.docker.launcher_client import LauncherClient
 from orchestrator.engines.docker.launcher_process import LauncherProcess
@@ -43,15 +45,19 @@ from orchestrator.faces.http.connections import ConnectionLimits, Connections
 from orchestrator.faces.intake import Intake
 from orchestrator.faces.mcp.server import McpFace, build_mcp_face
 from orchestrator.faces.rebinding import HostCheck
+from orchestrator.faces.uploads import Uploads
 from orchestrator.instance import instance_id, lock_data_directory
+from orchestrator.journals.file_index import SqliteFileIndex
 from orchestrator.journals.sqlite import SqliteJournal
 from orchestrator.service.admission import Admission
 from orchestrator.service.chat import Chat
 from orchestrator.service.chat_server import ChatServer
 from orchestrator.service.direct_calls import DirectCalls
 from orchestrator.service.executions import Executions, ProgramRules
+from orchestrator.service.files import Files
 from orchestrator.service.ports import Engine
 from orchestrator.service.provisions import Provisions
+from orchestrator.service.quota import Quota
 from orchestrator.service.readiness import Readiness
 from orchestrator.service.reaper import Reaper
 from orchestrator.service.records import Records
@@ -60,9 +66,12 @@ from orchestrator.service.sandboxes import Sandboxes
 from orchestrator.service.servers import Servers
 from orchestrator.service.tool_calls import Policy, ToolCalls
 from orchestrator.service.warm_pool import WarmPool
+from orchestrator.service.workspaces import Workspaces
 from orchestrator.settings import Settings
-from orchestrator.upstreams.servers_file import read_servers
+from orchestrator.settings_in_effect import Source, in_effect
+from orchestrator.upstreams.servers_directory import read_all_servers
 from orchestrator.upstreams.upstreams import Upstreams
+from orchestrator.upstreams.variables import Variables
 from orchestrator.upstreams.watched_file import WatchedServersFile
 from orchestrator.wrappers.wrapper_files import WrapperFiles
 
@@ -71,6 +80,7 @@ log = structlog.get_logger()
 STRAY_AFTER_SECONDS = 60.0
 LAST_SWEEP_SECONDS = 5.0
 ACCESS_CHECK_SECONDS = 1.0
+FILES_CHECK_SECONDS = 300.0
 RECHECK_SECONDS = 1.0  # what is wrong is looked at more often than what is well
 BACKLOG = 1024
 UNIDENTIFIED_BYTES = 32 * 1024 * 1024
@@ -120,7 +130,8 @@ async def running_daemon(settings: Settings) -> AsyncIterator[Daemon]:
             body_seconds=settings.body_seconds,
         )
         connections = Connections(_connection_limits(settings))
-        programs = _build_programs(settings, access, journal, tools, instance, intake, connections, undo)
+        storage = _build_storage(settings, journal, undo)
+        programs = _build_programs(settings, access, journal, tools, storage, instance, intake, connections, undo)
         try:
             await programs.readiness.recover()
         except OrchestratorError as error:  # then the daemon is not ready until it succeeds
@@ -128,10 +139,12 @@ async def running_daemon(settings: Settings) -> AsyncIterator[Daemon]:
         await asyncio.to_thread(tools.tokens.count, "the first count loads the vocabulary")
         await programs.renewal.renew()  # what is built in is there from the start
         loops = await undo.enter_async_context(Loops.running())
-        _start_loops(loops, settings, access, tools, programs, instance)
+        _start_loops(loops, settings, access, tools, storage, programs, instance)
         services = Services(
             executions=programs.executions,
             records=Records(journal, programs.executions.find_running),
+            files=storage.files,
+            workspaces=storage.workspaces,
             direct_calls=DirectCalls(tools.calls, journal, programs.executions.ends, instance),
             authenticator=Authenticator(access),
             hosts=HostCheck(frozenset(settings.allowed_hosts)),
@@ -142,8 +155,10 @@ async def running_daemon(settings: Settings) -> AsyncIterator[Daemon]:
             questions=tools.calls.rooms.questions,
             chat=tools.chat,
             intake=intake,
+            uploads=Uploads(max_bytes=settings.max_upload_bytes, piece_seconds=settings.body_seconds),
             heartbeat_seconds=settings.heartbeat_seconds,
             render_metrics=programs.metrics.render,
+            held_configuration=partial(_held_configuration, settings, access, tools),
             version=__version__,
             started_at=time.monotonic(),
         )
@@ -176,6 +191,19 @@ class Tools:
     gateway: Gateway
 
 
+def _held_configuration(settings: Settings, access: AccessFiles, tools: Tools) -> HeldConfiguration:
+    return HeldConfiguration(
+        settings={
+            each.field: HeldSetting(each.value, each.source is not Source.DEFAULT) for each in in_effect(settings)
+        },
+        started_in=str(settings.started_in) if settings.started_in is not None else None,
+        roles_file=access.roles_in_force,
+        book=access.book,
+        servers_file=tools.servers_file.in_force,
+        servers=tuple(status.server for status in tools.catalog.statuses()),
+    )
+
+
 def _build_tools(settings: Settings, access: AccessFiles, journal: SqliteJournal, undo: AsyncExitStack) -> Tools:
     tokens, observations, homeserver = O200kTokenCounter(), Observations(), None
     changed = asyncio.Event()
@@ -183,8 +211,9 @@ def _build_tools(settings: Settings, access: AccessFiles, journal: SqliteJournal
         homeserver = MatrixHomeserver(settings.matrix_homeserver, settings.matrix_token.get_secret_value())
         undo.push_async_callback(homeserver.close)
     chat = Chat(homeserver, settings.matrix_default_room)
+    variables = Variables(settings.variables, settings.server_secrets_dir)
     upstreams = Upstreams(
-        read_servers(settings.servers_file, settings.variables),
+        read_all_servers(settings.servers_file, settings.servers_dir, variables),
         relist_seconds=settings.relist_seconds,
         call_timeout_seconds=settings.tool_timeout_seconds,
         max_result_bytes=settings.max_tool_result_bytes,
@@ -209,7 +238,7 @@ def _build_tools(settings: Settings, access: AccessFiles, journal: SqliteJournal
         tokens=tokens,
         chat=chat,
         upstreams=upstreams,
-        servers_file=WatchedServersFile(settings.servers_file, settings.variables, upstreams),
+        servers_file=WatchedServersFile(settings.servers_file, variables, upstreams, settings.servers_dir),
         catalog=catalog,
         changed=changed,
         observations=observations,
@@ -217,6 +246,29 @@ def _build_tools(settings: Settings, access: AccessFiles, journal: SqliteJournal
         calls=calls,
         gateway=gateway,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """What is kept of executions besides their records."""
+
+    files: Files
+    workspaces: Workspaces
+
+
+def _build_storage(settings: Settings, journal: SqliteJournal, undo: AsyncExitStack) -> Storage:
+    contents, index = StoredContents(settings.contents_dir), SqliteFileIndex(journal)
+    undo.callback(contents.close)
+    quota = Quota(index, Shares(settings.max_stored_bytes, settings.max_stored_bytes_per_caller))
+    workspaces = Workspaces(
+        index,
+        contents,
+        quota,
+        versions=settings.workspace_versions,
+        max_workspaces_per_caller=settings.max_workspaces_per_caller,
+        max_waiting_per_caller=settings.max_waiting_per_caller,
+    )
+    return Storage(Files(journal, index, contents, quota, settings.file_rules), workspaces)
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,6 +288,7 @@ def _build_programs(
     access: AccessFiles,
     journal: SqliteJournal,
     tools: Tools,
+    storage: Storage,
     instance: str,
     intake: Intake,
     connections: Connections,
@@ -252,7 +305,8 @@ def _build_programs(
     renewal = Renewal(
         tools.catalog, provisions, tools.observations, lambda: tuple(access.book.roles.values()), tools.changed
     )
-    pool = WarmPool(sandboxes, lambda: provisions.recipes(access.book), settings.limits(None), settings.pool_size)
+    longest = settings.limits(settings.max_timeout_seconds)
+    pool = WarmPool(sandboxes, lambda: provisions.recipes(access.book), longest, settings.pool_size)
     undo.callback(pool.close)
     admission = Admission(
         max_running=settings.max_running,
@@ -260,16 +314,22 @@ def _build_programs(
         max_running_per_caller=settings.max_running_per_caller,
         max_waiting_per_caller=settings.max_waiting_per_caller,
     )
-    metrics = Metrics(_gauges(admission, sandboxes, pool) | _intake_gauges(intake, connections))
+    metrics = Metrics(
+        _gauges(admission, sandboxes, pool) | _intake_gauges(intake, connections) | _session_gauges(tools.upstreams)
+    )
     readiness = Readiness(engine, journal, instance)
     executions = Executions(
-        ProgramRules(settings.max_code_bytes, settings.max_timeout_seconds, settings.limits),
+        ProgramRules(
+            settings.max_code_bytes, settings.max_timeout_seconds, settings.limits, settings.places_in_background
+        ),
         admission,
         pool,
         provisions,
         tools.calls,
         journal,
         readiness,
+        storage.files,
+        storage.workspaces,
         instance,
         on_finished=_observer(metrics, connections),
     )
@@ -277,7 +337,13 @@ def _build_programs(
 
 
 def _start_loops(
-    loops: Loops, settings: Settings, access: AccessFiles, tools: Tools, programs: Programs, instance: str
+    loops: Loops,
+    settings: Settings,
+    access: AccessFiles,
+    tools: Tools,
+    storage: Storage,
+    programs: Programs,
+    instance: str,
 ) -> None:
     async def take_up_access_changes() -> None:
         access.refresh()
@@ -290,6 +356,10 @@ def _start_loops(
         with suppress(OSError):  # then the journal cannot be written either, and its check has told so
             instance_id(settings.instance_file, instance)
 
+    async def remove_old_files() -> None:
+        with suppress(OrchestratorError):  # a journal that fails is told by its own check
+            await storage.files.remove_what_is_old(lambda: programs.executions.contents_in_use)
+
     def until_next_check() -> float:
         return settings.check_seconds if programs.readiness.ready else min(settings.check_seconds, RECHECK_SECONDS)
 
@@ -297,6 +367,7 @@ def _start_loops(
     loops.repeat("readiness", check_readiness, until_next_check)
     loops.repeat("findings", programs.readiness.look_now_and_then, settings.check_seconds)
     loops.repeat("reaper", programs.reaper.remove_orphans, settings.check_seconds)
+    loops.repeat("files", remove_old_files, FILES_CHECK_SECONDS)
     loops.repeat("memory", give_back_memory, settings.check_seconds)
     loops.repeat("access", take_up_access_changes, ACCESS_CHECK_SECONDS)
     loops.repeat("servers", tools.servers_file.take_up_changes, settings.check_seconds)
@@ -415,6 +486,15 @@ def _gauges(admission: Admission, sandboxes: Sandboxes, pool: WarmPool) -> Gauge
             lambda: pool.preloaded,
         ),
         "code_executor_sandboxes": ("Sandboxes that exist now.", lambda: len(sandboxes.ids)),
+    }
+
+
+def _session_gauges(upstreams: Upstreams) -> Gauges:
+    return {
+        "code_executor_server_sessions": (
+            "Sessions that MCP servers have for executions.",
+            lambda: upstreams.own_sessions,
+        ),
     }
 
 

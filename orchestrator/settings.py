@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, Field, SecretStr, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from orchestrator.domain.execution import GatewayLimits, Language, Limits, RoomLimits, Shares
+from orchestrator.domain.execution import FileRules, GatewayLimits, Language, Limits, RoomLimits, Shares
+from orchestrator.domain.files import FileLimits
 from orchestrator.domain.sandbox import PoolSize
 from orchestrator.service.complaints import MUST_BE
 
 PREFIX = "CODE_EXECUTOR_"
 MIB = 1024 * 1024
+LARGEST_PORT = 65535
 PROJECT = Path(__file__).resolve().parent.parent
 ENV_FILE = PROJECT / ".env"
 SPARE_ENGINE_CALLS = 8
@@ -33,12 +37,16 @@ _LOOPBACK_INSTEAD = dict.fromkeys(("", "0.0.0.0", "[::]"), "127.0.0.1")  # noqa:
 
 
 def _published_url(validated: Mapping[str, Any]) -> str:
-    host, _, port = validated["publish"].rpartition(":")
+    host, _, port = validated.get("publish", "").rpartition(":")  # without one that is wrong, which is told
     return f"http://{_LOOPBACK_INSTEAD.get(host, host)}:{port}"
 
 
 def _hashes_beside_the_keys(validated: Mapping[str, Any]) -> Path:
     return Path(validated["secrets_dir"]) / "hashes"
+
+
+def _tokens_beside_the_keys(validated: Mapping[str, Any]) -> Path:
+    return Path(validated["secrets_dir"]) / "own" / "daemon"
 
 
 class Settings(BaseSettings):
@@ -48,7 +56,9 @@ class Settings(BaseSettings):
 
     host: str = Field("127.0.0.1", description="Address that the API listens on.")
     port: Annotated[int, Field(ge=0, le=65535)] = Field(9091, description="Port of the API.")
-    data_dir: Path = Field(Path("~/.local/state/mcp-code-executor"), description="Where the journal is kept.")
+    data_dir: Path = Field(
+        Path("~/.local/state/mcp-code-executor"), description="Where the journal and files are kept."
+    )
     roles_file: Path = Field(PROJECT / "roles.json", description="Roles and the names of their keys.")
     secrets_dir: Path = Field(
         PROJECT / "secrets", description="Where the keys are; only the command line reads it, not the daemon."
@@ -58,6 +68,14 @@ class Settings(BaseSettings):
     )
     servers_file: Path = Field(
         Path("servers.json"), description="Upstream MCP servers, in the usual mcpServers form; the file may be missing."
+    )
+    servers_dir: Path = Field(
+        PROJECT / "servers.d",
+        description="Files of one upstream server each, besides the servers file; written by `code-executor servers`.",
+    )
+    server_secrets_dir: Path = Field(
+        default_factory=_tokens_beside_the_keys,
+        description="Files with what `${NAME}` stands for in those files, besides variables of the environment.",
     )
     relist_seconds: float = Field(60, gt=0, description="Time between listings of each upstream's tools.")
     client_library: Path = Field(
@@ -99,6 +117,45 @@ class Settings(BaseSettings):
     flood_bytes: int = Field(
         16 * MIB, ge=1024, le=1024 * MIB, description="Output to one stream that ends a program, kept or not."
     )
+    max_files: int = Field(
+        256, ge=0, le=10_000, description="Most files that one execution is given, and most that are kept of it."
+    )
+    max_file_bytes: int = Field(16 * MIB, ge=1024, le=1024 * MIB, description="Size limit of a file that is kept.")
+    max_files_bytes: int = Field(
+        64 * MIB,
+        ge=1024,
+        le=1024 * MIB,
+        description="Size limit of all files that one execution is given, and of all that are kept of it.",
+    )
+    max_upload_bytes: int = Field(
+        64 * MIB, ge=1024, le=1024 * MIB, description="Size limit of a file that is uploaded."
+    )
+    file_ttl_seconds: float = Field(
+        7 * 24 * 3600,
+        gt=0,
+        description="Time that files of executions and uploads are kept, if the journal keeps the execution so long.",
+    )
+    max_workspace_files: int = Field(2000, ge=1, le=100_000, description="Most files in a workspace.")
+    max_workspace_bytes: int = Field(
+        128 * MIB, ge=1024, le=1024 * MIB, description="Size limit of all files in a workspace."
+    )
+    workspace_versions: int = Field(5, ge=1, le=100, description="Versions that are kept of a workspace.")
+    max_workspaces_per_caller: int = Field(100, ge=0, le=10_000, description="Most workspaces of one caller.")
+    max_stored_bytes_per_caller: int = Field(
+        2048 * MIB,
+        ge=MIB,
+        description="Size limit of all files, uploads and versions of workspaces of one caller. Its oldest files make "
+        "room for new ones.",
+    )
+    max_stored_bytes: int = Field(10_240 * MIB, ge=MIB, description="Size limit of what is kept for all callers.")
+    max_background: int = Field(
+        4,
+        ge=0,
+        le=256,
+        description="Most executions in the background, running or waiting, of all callers; always fewer than "
+        "`CODE_EXECUTOR_MAX_RUNNING`, unless that is 1.",
+    )
+    max_background_per_caller: int = Field(2, ge=0, le=256, description="Most of them of one caller.")
     max_code_bytes: int = Field(MIB, ge=1024, le=4 * MIB, description="Largest program, in UTF-8.")
     max_running: int = Field(8, ge=1, le=256, description="Most executions that run at once.")
     max_sandboxes: int = Field(
@@ -203,6 +260,15 @@ class Settings(BaseSettings):
     max_server_request_bytes_per_caller: int = Field(
         8 * MIB, ge=1024, description="Arguments that one server is given at once by one caller."
     )
+    max_server_sessions: int = Field(
+        8,
+        ge=1,
+        description='Most sessions of executions that one server with `"session": "execution"` has at once; '
+        "a call that needs another waits.",
+    )
+    max_server_sessions_per_caller: int = Field(
+        6, ge=1, description="Most sessions of one caller's executions that one such server has at once."
+    )
     max_waiting_per_caller: int = Field(48, ge=0, le=10_000, description="Most executions of one caller that wait.")
     matrix_homeserver: Annotated[str, Field(pattern=r"^https?://[^\s/]+")] | None = Field(
         None, description="Address of the Matrix homeserver that chat goes through; none means no chat."
@@ -236,7 +302,14 @@ class Settings(BaseSettings):
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least severe log line.")
     log_format: Literal["json", "console"] = Field("json", description="Format of the log lines.")
 
-    publish: str = Field("127.0.0.1:9091", description="Where make publishes the API, as address:port.")
+    started_in: Path | None = Field(
+        None, description="Directory that `make up` was run in, for `GET /config` to tell; make sets it."
+    )
+    publish: str = Field(
+        "127.0.0.1:9091",
+        description="Where make publishes the API, as address:port.",
+        json_schema_extra={MUST_BE: "an address of this machine and a port up to 65535, such as 127.0.0.1:9091"},
+    )
     url: str = Field(
         default_factory=_published_url,
         description="Where the command line finds the daemon; by default where it is published.",
@@ -244,6 +317,16 @@ class Settings(BaseSettings):
     key: SecretStr | None = Field(
         None, description="Key for the command line; by default the first key file that it can read."
     )
+
+    @field_validator("publish")
+    @classmethod
+    def _is_an_address(cls, value: str) -> str:
+        host, _, port = value.rpartition(":")
+        if host:
+            ip_address(host.strip("[]"))
+        if not re.fullmatch(r"[1-9][0-9]{0,4}", port) or int(port) > LARGEST_PORT:
+            raise ValueError("not a port")
+        return value
 
     # The launcher, which reads this too, knows nothing of warm sandboxes: `pool_size` keeps those within the rest.
     @field_validator("max_sandboxes")
@@ -255,7 +338,7 @@ class Settings(BaseSettings):
 
     @property
     def variables(self) -> Mapping[str, str]:
-        """Return what ${NAME} may stand for in servers.json."""
+        """Return what ${NAME} may stand for in servers.json, besides the files in `server_secrets_dir`."""
         return os.environ
 
     @property
@@ -278,6 +361,10 @@ class Settings(BaseSettings):
         return self.data_dir.expanduser() / "instance-id"
 
     @property
+    def contents_dir(self) -> Path:
+        return self.data_dir.expanduser() / "contents"
+
+    @property
     def gateway_limits(self) -> GatewayLimits:
         return GatewayLimits(
             max_calls=self.max_tool_calls,
@@ -298,6 +385,27 @@ class Settings(BaseSettings):
             request_bytes=Shares(self.max_held_request_bytes, self.max_held_request_bytes_per_caller),
             calls_per_server=Shares(self.max_server_calls, self.max_server_calls_per_caller),
             request_bytes_per_server=Shares(self.max_server_request_bytes, self.max_server_request_bytes_per_caller),
+            sessions_per_server=Shares(self.max_server_sessions, self.max_server_sessions_per_caller),
+        )
+
+    @property
+    def file_rules(self) -> FileRules:
+        one_place = FileLimits(self.max_files, self.max_file_bytes, self.max_files_bytes)
+        return FileRules(
+            inputs=one_place,
+            outputs=one_place,
+            workspace=FileLimits(self.max_workspace_files, self.max_workspace_bytes, self.max_workspace_bytes),
+            max_upload_bytes=self.max_upload_bytes,
+            ttl_seconds=self.file_ttl_seconds,
+            held_bytes=Shares(self.max_intake_bytes, max(self.max_intake_bytes_per_caller, self.max_body_bytes)),
+        )
+
+    @property
+    def places_in_background(self) -> Shares:
+        """Return how many executions may be in the background; never so many that nothing else could run."""
+        return Shares(
+            min(self.max_background, max(1, self.max_running - 1)),
+            min(self.max_background_per_caller, max(1, self.max_running_per_caller - 1)),
         )
 
     @property

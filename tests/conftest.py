@@ -19,6 +19,7 @@ STARTS_PROCESSES = (
     "tests/unit/upstreams/test_stdio",
     "tests/unit/wrappers/test_injection",
     "tests/unit/wrappers/test_real_tools",
+    "tests/unit/wrappers/test_twelve_servers",
     "tests/unit/wrappers/test_types",
 )
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 import json
 import os
 import stat
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Annotated
 
@@ -17,6 +19,8 @@ import structlog
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from orchestrator.domain.access import AccessBook, KeyHash, Role
+from orchestrator.domain.configuration import FileInForce
+from orchestrator.domain.execution import LONGEST_SECONDS
 
 log = structlog.get_logger()
 
@@ -28,6 +32,7 @@ MAX_ROLES_BYTES = 1024 * 1024
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 ToolPattern = Annotated[str, StringConstraints(pattern=r"^[^/\s]+/[^/\s]+$")]
 Room = Annotated[str, StringConstraints(pattern=r"^(\*|[!#][^\s\x00-\x1f]{1,254})$")]
+WorkspacePattern = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9*?._-]{1,64}$")]
 ServerName = Annotated[str, StringConstraints(pattern=r"^(\*|[A-Za-z0-9][A-Za-z0-9._-]{0,63})$")]
 
 
@@ -45,7 +50,7 @@ class ToolRules(BaseModel):
 class RoleLimits(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
-    timeout_seconds: float | None = Field(None, alias="timeoutSeconds", gt=0, le=300)
+    timeout_seconds: float | None = Field(None, alias="timeoutSeconds", gt=0, le=LONGEST_SECONDS)
     max_tool_calls: int | None = Field(None, alias="maxToolCalls", ge=0)
 
 
@@ -57,6 +62,7 @@ class RoleEntry(BaseModel):
     limits: RoleLimits = Field(default_factory=RoleLimits)
     sees_all_executions: bool = Field(False, alias="seesAllExecutions")
     chat_rooms: list[Room] = Field(default_factory=list, alias="chatRooms")
+    shared_workspaces: list[WorkspacePattern] = Field(default_factory=list, alias="sharedWorkspaces")
     keys: list[Name] = Field(default_factory=list)
 
 
@@ -72,6 +78,7 @@ class RoleBook:
 
     roles: Mapping[str, Role]
     role_of_key: Mapping[str, str]
+    sha256: str = ""  # of the text that they were read from
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +101,10 @@ class AccessFiles:
         self._hashes = HashFiles()
         self._take_up_hashes()
         self.book = self._as_book()
+
+    @property
+    def roles_in_force(self) -> FileInForce:
+        return FileInForce(self._roles.sha256, self._complained[1] if self._complained else None)
 
     def refresh(self) -> None:
         """Take up what changed."""
@@ -119,6 +130,7 @@ class AccessFiles:
     def _take_up_roles(self) -> None:
         fingerprint = _fingerprint(self._roles_file)
         if fingerprint == self._seen:
+            self._complained = None  # what was wrong is undone
             return
         try:
             self._roles = read_role_book(self._roles_file)
@@ -129,6 +141,14 @@ class AccessFiles:
             self._complained = fingerprint, str(error)
         else:
             self._seen = fingerprint
+            self._complained = None
+
+
+def wait_for_roles(roles_file: Path, seconds: float) -> None:
+    """Give `roles_copy` time to make the first copy of the file; without one, whoever reads it says what is missing."""
+    give_up = time.monotonic() + seconds
+    while not roles_file.exists() and time.monotonic() < give_up:
+        time.sleep(0.1)
 
 
 def read_book(roles_file: Path, keys_dir: Path) -> AccessBook:
@@ -137,9 +157,15 @@ def read_book(roles_file: Path, keys_dir: Path) -> AccessBook:
 
 
 def read_role_book(roles_file: Path) -> RoleBook:
+    text, document = _read_document(roles_file)
+    return role_book_of(document, roles_file, text)
+
+
+def role_book_of(document: RolesDocument, roles_file: Path, text: str) -> RoleBook:
+    """Return the roles that a document describes; the file and its text are for the message about a mistake."""
     roles: dict[str, Role] = {}
     owners: dict[str, str] = {}
-    for name, entry in read_roles(roles_file).roles.items():
+    for name, entry in document.roles.items():
         roles[name] = Role(
             name,
             frozenset(entry.servers),
@@ -149,20 +175,25 @@ def read_role_book(roles_file: Path) -> RoleBook:
             max_timeout_seconds=entry.limits.timeout_seconds,
             max_tool_calls=entry.limits.max_tool_calls,
             chat_rooms=frozenset(entry.chat_rooms),
+            shared_workspaces=tuple(entry.shared_workspaces),
         )
         for key in entry.keys:
             if key in owners:
-                where = f"{roles_file}, line {_line_of(_text_of(roles_file, MAX_ROLES_BYTES), key)}"
+                where = f"{roles_file}, line {_line_of(text, key)}"
                 raise RolesFileInvalid(f"{where}: key {key} belongs to {owners[key]} and to {name}.")
             owners[key] = name
-    return RoleBook(roles, owners)
+    return RoleBook(roles, owners, sha256(text.encode()).hexdigest())
 
 
 def read_roles(roles_file: Path) -> RolesDocument:
+    return _read_document(roles_file)[1]
+
+
+def _read_document(roles_file: Path) -> tuple[str, RolesDocument]:
     text = ""
     try:
         text = _text_of(roles_file, MAX_ROLES_BYTES)
-        return RolesDocument.model_validate(json.loads(text))
+        return text, RolesDocument.model_validate(json.loads(text))
     except OSError as error:
         raise RolesFileInvalid(f"{roles_file} cannot be read ({error.strerror or error}).") from error
     except json.JSONDecodeError as error:

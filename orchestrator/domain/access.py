@@ -29,6 +29,7 @@ class Role:
     max_timeout_seconds: float | None = None
     max_tool_calls: int | None = None
     chat_rooms: frozenset[str] = frozenset()
+    shared_workspaces: tuple[str, ...] = ()  # patterns of names; the others are each key's own
 
     def decide(self, server: str, tool: str) -> Decision:
         """Resolve for everything that lists, searches, wraps or calls tools; names are compared exactly."""
@@ -68,6 +69,15 @@ class Caller:
     role: Role
     key_sha256: str = ""
 
+    def owner_of(self, workspace: str) -> str:
+        """Name whose a workspace is: the role's where it is shared, otherwise the key's own."""
+        shared = any(fnmatchcase(workspace, pattern) for pattern in self.role.shared_workspaces)
+        return f"role/{self.role.name}" if shared else f"key/{self.key_name}"
+
+    @property
+    def owners(self) -> tuple[str, str]:
+        return f"key/{self.key_name}", f"role/{self.role.name}"
+
     def may_see(self, owner_key_name: str) -> bool:
         return self.role.sees_all_executions or owner_key_name == self.key_name
 
@@ -96,6 +106,9 @@ class AccessBook:
         return frozenset(
             (known.key_name, known.sha256_hex) for known in self.key_hashes if known.key_name in self.role_of_key
         )
+
+    def keys_of(self, role_name: str) -> tuple[str, ...]:
+        return tuple(key for key, owner in self.role_of_key.items() if owner == role_name)
 
     def role_now(self, caller: Caller) -> Role | None:
         """Return the caller's role as it stands now: its key may have been given another, and roles change."""

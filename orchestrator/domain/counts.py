@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 
-def count_down(counts: Counter[str], name: str) -> None:
-    counts[name] -= 1
+def count_down(counts: Counter[str], name: str, by: int = 1) -> None:
+    counts[name] -= by
     if not counts[name]:
         del counts[name]

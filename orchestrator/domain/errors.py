@@ -77,14 +77,14 @@ class MalformedJson(OrchestratorError):
 
 
 class UnsupportedContentType(OrchestratorError):
-    """Send the body with the header 'Content-Type: application/json'."""
+    """Send JSON with the header 'Content-Type: application/json', and files as they are, not as a form."""
 
     code = "unsupported_content_type"
     category = Category.UNSUPPORTED
 
 
 class CodeTooLarge(OrchestratorError):
-    """Send less code. Pass large data through a tool, or create it inside the program."""
+    """Send less. Upload large files with POST /files, or let the program create its data or get it from a tool."""
 
     code = "code_too_large"
     category = Category.TOO_LARGE
@@ -109,6 +109,13 @@ class MisdirectedRequest(OrchestratorError):
 
     code = "misdirected_request"
     category = Category.MISDIRECTED
+
+
+class NotForYourRole(OrchestratorError):
+    """Use the key of a role that has seesAllExecutions in roles.json, such as admin."""
+
+    code = "not_for_your_role"
+    category = Category.DENIED
 
 
 class NotFound(OrchestratorError):
@@ -212,6 +219,13 @@ class RunnerImageMissing(OrchestratorError):
     category = Category.UNAVAILABLE
 
 
+class RuntimeMissing(OrchestratorError):
+    """Set CODE_EXECUTOR_RUNTIME to a runtime that the engine has, then run 'make up' again."""
+
+    code = "runtime_missing"
+    category = Category.UNAVAILABLE
+
+
 class LockdownMismatch(OrchestratorError):
     """Look at the log line lockdown.mismatch, which lists what differs. Nothing was run."""
 
@@ -233,6 +247,68 @@ class JournalUnavailable(OrchestratorError):
     category = Category.UNAVAILABLE
 
 
+class FileNotFound(OrchestratorError):
+    """List what is there with GET /executions/{id}/files, /files or /workspaces/{name}. Files are not kept for ever."""
+
+    code = "file_not_found"
+    category = Category.NOT_FOUND
+    hint_for_models = "Check the name. Files are kept for a limited time."
+
+
+class WorkspaceNotFound(OrchestratorError):
+    """List your workspaces with GET /workspaces. One begins to exist when an execution leaves files in it."""
+
+    code = "workspace_not_found"
+    category = Category.NOT_FOUND
+    hint_for_models = "Check the name: a workspace begins to exist when an execution leaves files in it."
+
+
+class WorkspaceBusy(OrchestratorError):
+    """Wait until the other execution has ended, or leave `wait` at true to have this one wait for it."""
+
+    code = "workspace_busy"
+    category = Category.CONFLICT
+    hint_for_models = "Wait until the other execution has ended, or use another workspace."
+
+
+class FileTooLarge(OrchestratorError):
+    """Send less, or raise CODE_EXECUTOR_MAX_FILE_BYTES, _MAX_FILES_BYTES or _MAX_UPLOAD_BYTES."""
+
+    code = "file_too_large"
+    category = Category.TOO_LARGE
+    hint_for_models = "Send less, or split it."
+
+
+class DigestMismatch(OrchestratorError):
+    """Send the content again: what arrived is not what its hash names."""
+
+    code = "digest_mismatch"
+    category = Category.INVALID
+
+
+class QuotaExceeded(OrchestratorError):
+    """Delete uploads or workspaces that you no longer need, or raise CODE_EXECUTOR_MAX_STORED_BYTES_PER_CALLER."""
+
+    code = "quota_exceeded"
+    category = Category.LIMITED
+    hint_for_models = "Tell the user that the quota for files is used up."
+
+
+class StoreUnavailable(OrchestratorError):
+    """Free disk space, or make the data directory writable."""
+
+    code = "store_unavailable"
+    category = Category.UNAVAILABLE
+
+
+class TooManyInBackground(OrchestratorError):
+    """Wait until one of them has ended, cancel one, or raise CODE_EXECUTOR_MAX_BACKGROUND or the same _PER_CALLER."""
+
+    code = "too_many_in_background"
+    category = Category.LIMITED
+    hint_for_models = "Wait until one of them has ended, or cancel one with cancel_execution."
+
+
 class ToolDenied(OrchestratorError):
     """Use a tool that your role may call: GET /tools lists them. An operator can extend the role in roles.json."""
 
@@ -246,6 +322,21 @@ class ToolUnavailable(OrchestratorError):
 
     code = "tool_unavailable"
     category = Category.UNAVAILABLE
+
+
+class StateLost(OrchestratorError):
+    """Make again what the program needs there: the next call to this server begins a new session."""
+
+    code = "state_lost"
+    category = Category.UNAVAILABLE
+
+
+class SessionsFull(OrchestratorError):
+    """Try again later, or raise CODE_EXECUTOR_MAX_SERVER_SESSIONS or the same _PER_CALLER."""
+
+    code = "sessions_full"
+    category = Category.LIMITED
+    hint_for_models = "Try again later, with fewer programs at once that use this server."
 
 
 class ToolNotFound(OrchestratorError):

@@ -8,14 +8,15 @@ from hashlib import sha256
 from typing import Self
 
 from orchestrator.domain.access import Caller
+from orchestrator.domain.files import Brought, File, FileLimits, LeftOut, WorkspaceEnd, WorkspaceUse, inputs_digest
 from orchestrator.domain.ledger import ToolCall
 
 MEBIBYTE = 1024 * 1024
+LONGEST_SECONDS = 24 * 3600  # the most that a role may allow an execution in the background
 
 
 class Language(StrEnum):
-    """A language of programs."""
-
+    # No docstring: every schema with a language would repeat it.
     suffixes: tuple[str, ...]  # of its source files; the first is the one that we write
     idle_bytes: int  # what an idle sandbox costs, with all that the engine keeps beside the sandbox; measured in bench/
 
@@ -121,6 +122,19 @@ class RoomLimits:
     request_bytes: Shares = Shares(64 * MEBIBYTE, 32 * MEBIBYTE)
     calls_per_server: Shares = Shares(64, 16)
     request_bytes_per_server: Shares = Shares(32 * MEBIBYTE, 8 * MEBIBYTE)
+    sessions_per_server: Shares = Shares(8, 6)
+
+
+@dataclass(frozen=True, slots=True)
+class FileRules:
+    """How much may be given, kept and uploaded."""
+
+    inputs: FileLimits
+    outputs: FileLimits
+    workspace: FileLimits
+    max_upload_bytes: int
+    ttl_seconds: float
+    held_bytes: Shares  # of contents that came with requests, until their programs have them
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,12 +225,22 @@ class ExecutionRecord:
     limits: Limits | None = None
     timings: Timings = Timings()
     usage: Usage = Usage()
+    background: bool = False
+    inputs_sha256: str = ""  # of the files that it was given and the workspace that it asked for
+    files: tuple[File, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()  # files that were not kept; the first ones by name
+    left_out_count: int = 0
+    workspace: WorkspaceEnd | None = None
     tool_calls: tuple[ToolCall, ...] = ()
 
     @property
     def truncated(self) -> bool:
         dropped = self.stdout_dropped_bytes + self.stderr_dropped_bytes
         return dropped > 0 or self.outcome is Outcome.OUTPUT_LIMIT
+
+    @property
+    def under_way(self) -> bool:
+        return self.state in (State.QUEUED, State.RUNNING)
 
     @property
     def never_ran(self) -> bool:
@@ -265,6 +289,9 @@ class Execution:
     accepted_at: float
     idempotency_key: str | None = None
     check: Check = Check.STRICT
+    background: bool = False
+    inputs: tuple[Brought, ...] = ()
+    workspace: WorkspaceUse | None = None
 
     def record(self, state: State, instance: str = "") -> ExecutionRecord:
         """Describe it as it begins."""
@@ -280,6 +307,10 @@ class Execution:
             code_sha256=sha256(code).hexdigest(),
             code_bytes=len(code),
             limits=self.limits,
+            background=self.background,
+            inputs_sha256=inputs_digest(
+                ((each.name, each.file.sha256) for each in self.inputs), self.workspace.name if self.workspace else None
+            ),
         )
 
 

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
+from urllib.parse import quote
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
@@ -26,6 +27,7 @@ from orchestrator.domain.execution import (
     Page,
     State,
 )
+from orchestrator.domain.files import File, LeftOut, Version, Why, WorkspaceEnd
 from orchestrator.domain.ledger import CallOutcome, ToolCall
 
 
@@ -115,6 +117,78 @@ class ImageBody(Body):
         return cls.model_construct(mime_type=image.mime_type, bytes=len(image.data), data=data)
 
 
+class FileBody(Body):
+    """A file that can be read; its bytes are at `url`."""
+
+    name: str
+    bytes: int
+    media_type: str = Field(description="By the ending of its name, which a program chose.")
+    sha256: str
+    url: str = Field(description="Path of its content.")
+
+    @classmethod
+    def of(cls, file: File, below: str) -> FileBody:
+        """Describe a file whose content is at its name below a path."""
+        return cls.model_construct(
+            name=file.name,
+            bytes=file.bytes,
+            media_type=file.media_type,
+            sha256=file.sha256,
+            url=f"{below}/{quote(file.name)}",
+        )
+
+
+class LeftOutBody(Body):
+    """A file that was not kept."""
+
+    name: str
+    bytes: int
+    why: Why
+
+    @classmethod
+    def of(cls, left_out: LeftOut) -> LeftOutBody:
+        return cls.model_construct(name=left_out.name, bytes=left_out.bytes, why=left_out.why)
+
+
+class WorkspaceEndBody(Body):
+    """What an execution did to its workspace."""
+
+    name: str
+    kept: bool = Field(description="Whether the workspace has what this execution left in it.")
+    version: str | None = Field(description="The execution whose files the workspace has now.")
+    files: int
+    bytes: int
+    why_not: str | None = Field(description="Why the files were not kept.")
+    left_out: list[LeftOutBody]
+
+    @classmethod
+    def of(cls, end: WorkspaceEnd) -> WorkspaceEndBody:
+        fields = {name: getattr(end, name) for name in cls.model_fields}
+        return cls.model_construct(**fields | {"left_out": [LeftOutBody.of(each) for each in end.left_out]})
+
+
+class VersionBody(Body):
+    """What a workspace held after an execution."""
+
+    version: str = Field(description="The execution that left it.")
+    caller: str
+    made_at: str = Field(description="ISO 8601, UTC.")
+    digest: str = Field(description="SHA-256 of the names and contents: equal versions have equal ones.")
+    file_count: int
+    bytes: int
+
+    @classmethod
+    def of(cls, version: Version) -> VersionBody:
+        return cls.model_construct(
+            version=version.execution_id,
+            caller=version.caller,
+            made_at=iso(version.made_at),
+            digest=version.digest,
+            file_count=len(version.files),
+            bytes=version.bytes,
+        )
+
+
 class Ended(Body):
     """How an execution ended; these fields come first wherever one is shown."""
 
@@ -150,6 +224,7 @@ class ExecutionSummary(Ended):
         description="Who cancelled it: a `request`, the `disconnect` of its client, or the `shutdown` of the daemon."
     )
     warm: bool = Field(description="Whether the sandbox had been started in advance.")
+    background: bool = Field(description="Whether it runs in the background, tied to no client.")
     error: FaultBody | None
 
     @classmethod
@@ -169,15 +244,23 @@ class ExecutionReply(ExecutionSummary, Printed):
     images: list[ImageBody] | None = Field(
         None, description="The pictures, in order; null where an execution is read from the journal, which keeps none."
     )
+    files: list[FileBody] = Field(description="What it left in /workspace/out, to be read at each `url`.")
+    files_left_out: list[LeftOutBody] = Field(description="Files that were not kept; the first ones by name.")
+    files_left_out_count: int = Field(description="How many files were not kept.")
+    workspace: WorkspaceEndBody | None = Field(description="What became of the workspace that it asked for.")
 
     @classmethod
     def of_result(cls, result: ExecutionResult, count_tokens: Callable[[str], int]) -> ExecutionReply:
-        record = result.record
-        output = text(result.stdout, cut=record.truncated)
-        fields = _whole(record, output, text(result.stderr, cut=record.truncated))
-        fields["metrics"].output_tokens = count_tokens(output)
-        fields["images"] = [ImageBody.of(image) for image in result.images]
-        return cls.model_construct(**fields)
+        reply = cls.of_stored(result.record, result.stdout, result.stderr)
+        reply.metrics.output_tokens = count_tokens(reply.output)
+        reply.images = [ImageBody.of(image) for image in result.images]
+        return reply
+
+    @classmethod
+    def of_stored(cls, record: ExecutionRecord, stdout: bytes, stderr: bytes) -> ExecutionReply:
+        """Show one that ended earlier, from the journal."""
+        cut = record.truncated
+        return cls.model_construct(**_whole(record, text(stdout, cut=cut), text(stderr, cut=cut)))
 
 
 class OutputRange(Body):
@@ -203,6 +286,11 @@ class ExecutionDetail(ExecutionReply):
         return cls.model_construct(**fields, output_range=ranges[0], stderr_range=ranges[1])
 
 
+def files_path(execution_id: str) -> str:
+    """Return where the files of an execution are."""
+    return f"/executions/{quote(execution_id, safe='')}/files"
+
+
 def text(data: bytes, *, cut: bool) -> str:
     """Decode what was printed; a character that the cut went through is left out, not replaced."""
     return codecs.getincrementaldecoder("utf-8")("replace").decode(data, final=not cut)
@@ -219,8 +307,8 @@ def _summary(record: ExecutionRecord) -> dict[str, Any]:
         "language": record.language,
         "outcome": record.outcome,
         "exit_code": record.exit_code,
-        "accepted_at": _iso(record.accepted_at),
-        "finished_at": _iso(finished) if finished is not None else None,
+        "accepted_at": iso(record.accepted_at),
+        "finished_at": iso(finished) if finished is not None else None,
         "execution_time": round(record.timings.total_seconds * 1000) if record.state is State.FINISHED else None,
         "truncated": record.truncated,
         "output_bytes": record.stdout_bytes,
@@ -229,6 +317,7 @@ def _summary(record: ExecutionRecord) -> dict[str, Any]:
         "code_sha256": record.code_sha256,
         "cancelled_by": record.cancelled_by,
         "warm": record.warm,
+        "background": record.background,
         "error": FaultBody(code=record.error_code, detail=record.detail or "") if record.error_code else None,
     }
 
@@ -253,8 +342,12 @@ def _whole(record: ExecutionRecord, output: str, stderr: str) -> dict[str, Any]:
         "mistakes": [MistakeBody.of(mistake) for mistake in record.mistakes],
         "tool_calls": [ToolCallBody.of(call) for call in record.tool_calls],
         "images": None,
+        "files": [FileBody.of(file, files_path(record.id)) for file in record.files],
+        "files_left_out": [LeftOutBody.of(each) for each in record.left_out],
+        "files_left_out_count": record.left_out_count,
+        "workspace": WorkspaceEndBody.of(record.workspace) if record.workspace else None,
     }
 
 
-def _iso(timestamp: float) -> str:
+def iso(timestamp: float) -> str:
     return datetime.fromtimestamp(timestamp, UTC).isoformat(timespec="milliseconds")

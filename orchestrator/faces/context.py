@@ -11,15 +11,19 @@ from aiohttp import web
 from orchestrator.catalog.catalog import Catalog
 from orchestrator.catalog.toolbox import Toolbox
 from orchestrator.domain.access import Caller
+from orchestrator.domain.configuration import HeldConfiguration
 from orchestrator.faces.auth import Authenticator
 from orchestrator.faces.intake import Intake
 from orchestrator.faces.rebinding import HostCheck
+from orchestrator.faces.uploads import Uploads
 from orchestrator.service.budget import Budget
 from orchestrator.service.chat import Chat
 from orchestrator.service.direct_calls import DirectCalls
 from orchestrator.service.executions import Executions
+from orchestrator.service.files import Files
 from orchestrator.service.readiness import Readiness
 from orchestrator.service.records import Records
+from orchestrator.service.workspaces import Workspaces
 
 
 class TokenCounter(Protocol):
@@ -30,6 +34,8 @@ class TokenCounter(Protocol):
 class Services:
     executions: Executions
     records: Records
+    files: Files
+    workspaces: Workspaces
     direct_calls: DirectCalls
     authenticator: Authenticator
     hosts: HostCheck
@@ -40,8 +46,10 @@ class Services:
     questions: Budget  # each takes a thread, so callers take turns
     chat: Chat
     intake: Intake
+    uploads: Uploads
     heartbeat_seconds: float
     render_metrics: Callable[[], bytes]
+    held_configuration: Callable[[], HeldConfiguration]
     version: str
     started_at: float
 

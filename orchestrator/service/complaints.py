@@ -19,23 +19,33 @@ _PLAIN = {"boolean": "true or false", "object": "an object", "array": "a list", 
 def complaints(error: ValidationError, model: type[BaseModel], about: str) -> str:
     """Say what each wrong field must be; `about` is named where no field is."""
     items = error.errors(include_url=False, include_input=False)
-    properties = schema_of(model)["properties"]
-    told = [_complaint(item, properties, about) for item in items[:MOST]]
+    schema = schema_of(model)
+    told = [_complaint(item, schema, about) for item in items[:MOST]]
     return " ".join([*told, f"And {len(items) - MOST} more."] if len(items) > MOST else told)
 
 
-def _complaint(item: Any, properties: dict[str, Any], about: str) -> str:
+def _complaint(item: Any, whole: dict[str, Any], about: str) -> str:
+    properties = whole["properties"]
     place = ".".join(map(str, item["loc"]))
     name = f"`{place[:NAME_CHARACTERS]}{'…' if len(place) > NAME_CHARACTERS else ''}`" if place else f"The {about}"
     match item["type"]:
         case "missing":
             return f"{name} is missing."
         case "extra_forbidden":
-            known = ", ".join(f"`{known}`" for known in properties)
+            known = ", ".join(f"`{known}`" for known in _around(item["loc"], whole).get("properties", ()))
             return f"{name} is unknown; {f'known are {known}' if known else 'leave it out'}."
     schema = properties.get(str(item["loc"][0]), {}) if item["loc"] else {"type": "object"}
     required = requirement(schema) if len(item["loc"]) < 2 else None
     return f"{name} must be {required}." if required else f"{name}: {item['msg']}."
+
+
+def _around(place: tuple[Any, ...], schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of the object that the place is in; an empty one if that cannot be told."""
+    for step in place[:-1]:
+        within = schema.get("properties", {}).get(step) or schema.get("additionalProperties") or schema.get("items")
+        choices = [choice for choice in (within or {}).get("anyOf", [within]) if choice != {"type": "null"}]
+        schema = choices[0] if len(choices) == 1 and choices[0] else {}
+    return schema
 
 
 def requirement(schema: dict[str, Any]) -> str | None:

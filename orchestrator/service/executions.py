@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager, nullcontext, suppress
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Protocol
 from weakref import WeakValueDictionary
@@ -25,6 +25,7 @@ from orchestrator.domain.errors import (
     NotFound,
     OrchestratorError,
     ShuttingDown,
+    TooManyInBackground,
 )
 from orchestrator.domain.execution import (
     CancelledBy,
@@ -36,27 +37,39 @@ from orchestrator.domain.execution import (
     Language,
     Limits,
     Outcome,
+    Shares,
     State,
     Stream,
     Timings,
 )
+from orchestrator.domain.files import Source, WorkspaceUse, require_workspace_name
 from orchestrator.domain.sandbox import Program
-from orchestrator.service.admission import Admission, Ticket
+from orchestrator.service.admission import Admission
 from orchestrator.service.ends import Ends
+from orchestrator.service.files import Files
 from orchestrator.service.grants import Grant
+from orchestrator.service.handovers import Handover
 from orchestrator.service.ledger import Notify
 from orchestrator.service.ports import Journal
 from orchestrator.service.provisions import Provisions
 from orchestrator.service.readiness import Readiness
 from orchestrator.service.running import RunningExecution
 from orchestrator.service.warm_pool import WarmPool
+from orchestrator.service.workspaces import Workspaces
 
 log = structlog.get_logger()
 
 # The supervisor ends the program at its deadline; this much later the daemon does it, should the supervisor fail.
 BACKUP_KILL_SECONDS = 2.0
 
+# What a cancelled program's sandbox gets to tell how far it came and to hand over its files.
+STOP_SECONDS = 10.0
+
 MAX_TOLD_CALLS = 10
+WHAT_A_KEY_NAMES = ("code_sha256", "language", "inputs_sha256")
+# They run for minutes or hours.
+BACKGROUND_RETRY_SECONDS = 60
+IN_BACKGROUND = Shares(total=4, per_caller=2)  # executions, running or waiting
 
 OnFinished = Callable[[ExecutionResult], None]
 
@@ -74,6 +87,9 @@ class ProgramRequest:
     timeout_seconds: float | None = None
     idempotency_key: str | None = None
     check: Check = Check.STRICT
+    background: bool = False
+    files: Mapping[str, Source] = field(default_factory=dict)  # what each file of /workspace/in comes from
+    workspace: WorkspaceUse | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +99,7 @@ class ProgramRules:
     max_code_bytes: int
     max_timeout_seconds: float
     limits_for: Callable[[float | None], Limits]
+    in_background: Shares = IN_BACKGROUND
 
     def limits_of(self, request: ProgramRequest, caller: Caller) -> Limits:
         """Return the limits that hold for a request, or refuse it."""
@@ -94,11 +111,29 @@ class ProgramRules:
             raise InvalidRequest("`code` must be Unicode text; it holds a lone surrogate.") from error
         if size > self.max_code_bytes:
             raise CodeTooLarge(f"`code` must have at most {self.max_code_bytes} bytes; it has {size}.")
-        if (request.timeout_seconds or 0) > self.max_timeout_seconds:
-            raise InvalidRequest(f"`timeoutSeconds` must be at most {self.max_timeout_seconds:g}.")
-        limits = self.limits_for(request.timeout_seconds)
-        of_role = caller.role.max_timeout_seconds
+        asked, of_role = request.timeout_seconds, caller.role.max_timeout_seconds
+        if request.background:
+            return self.limits_for(self._seconds_in_background(asked, caller))
+        if (asked or 0) > self.max_timeout_seconds:
+            message = f"`timeoutSeconds` must be at most {self.max_timeout_seconds:g}"
+            if (of_role or 0) > self.max_timeout_seconds:
+                raise InvalidRequest(f"{message}, or {of_role:g} with `background` set to true.")
+            raise InvalidRequest(f"{message}. A longer one needs `background` and a role that allows it.")
+        limits = self.limits_for(asked)
         return limits if of_role is None else replace(limits, timeout_seconds=min(limits.timeout_seconds, of_role))
+
+    def _seconds_in_background(self, asked: float | None, caller: Caller) -> float:
+        """Return the time of an execution in the background: what was asked for, or all that the role allows."""
+        role = caller.role
+        longest = role.max_timeout_seconds or self.max_timeout_seconds
+        if asked is None or asked <= longest:
+            return asked or longest
+        if role.max_timeout_seconds is None:
+            raise InvalidRequest(
+                f"`timeoutSeconds` must be at most {longest:g}: role {role.name} has no `limits.timeoutSeconds` in "
+                "roles.json that allows more."
+            )
+        raise InvalidRequest(f"`timeoutSeconds` must be at most {longest:g}, the limit of role {role.name}.")
 
 
 class Stopwatch:
@@ -141,6 +176,8 @@ class Executions:
         tool_calls: ToolAccess,
         journal: Journal,
         readiness: Readiness,
+        files: Files,
+        workspaces: Workspaces,
         instance: str = "",
         on_finished: OnFinished = lambda result: None,
     ) -> None:
@@ -151,6 +188,8 @@ class Executions:
         self._tool_calls = tool_calls
         self._journal = journal
         self._readiness = readiness
+        self._files = files
+        self._workspaces = workspaces
         self._instance = instance
         self._on_finished = on_finished
         self.ends = Ends(journal)
@@ -164,6 +203,9 @@ class Executions:
     async def start(self, caller: Caller, request: ProgramRequest, execution_id: str) -> RunningExecution:
         """Begin an execution, or find the one that an earlier request with the same idempotency key began."""
         limits = self._rules.limits_of(request, caller)
+        if request.workspace is not None:
+            require_workspace_name(request.workspace.name)
+        inputs = await self._files.find_inputs(caller, execution_id, request.files, self._workspaces.file)
         execution = Execution(
             execution_id,
             caller,
@@ -173,12 +215,25 @@ class Executions:
             time.time(),
             request.idempotency_key,
             request.check,
+            background=request.background,
+            inputs=inputs,
+            workspace=request.workspace,
         )
-        if request.idempotency_key is None:
+        try:
+            running = await self._started_once(execution)
+        except BaseException:
+            self._files.let_go(execution_id)
+            raise
+        if running.execution is not execution:  # it began before, with inputs of its own
+            self._files.let_go(execution_id)
+        return running
+
+    async def _started_once(self, execution: Execution) -> RunningExecution:
+        key = execution.idempotency_key
+        if key is None:
             return await self._begin(execution)
-        name = (caller.key_name, request.idempotency_key)
-        async with self._starting_with_key.setdefault(name, asyncio.Lock()):
-            return await self._begun_before(execution, request.idempotency_key) or await self._begin(execution)
+        async with self._starting_with_key.setdefault((execution.caller.key_name, key), asyncio.Lock()):
+            return await self._begun_before(execution, key) or await self._begin(execution)
 
     @asynccontextmanager
     async def recording_refusal(self, caller: Caller, execution_id: str) -> AsyncIterator[None]:
@@ -204,6 +259,12 @@ class Executions:
 
     def find_running(self, execution_id: str) -> RunningExecution | None:
         return self._running.get(execution_id)
+
+    @property
+    def contents_in_use(self) -> frozenset[str]:
+        """Return the hashes of what executions under way were given, and may yet have to read."""
+        given = (running.execution.inputs for running in self._running.values())
+        return frozenset(brought.file.sha256 for inputs in given for brought in inputs)
 
     async def cancel(self, caller: Caller, execution_id: str) -> ExecutionResult:
         """End an execution and return what became of it until then."""
@@ -241,11 +302,21 @@ class Executions:
         if not self._accepting:
             raise ShuttingDown("The daemon is stopping.", retry_after_seconds=10)
         self._readiness.require()
-        ticket = self._admission.request(execution.caller.key_name)
-        state = State.QUEUED if ticket.position else State.RUNNING
-        running = RunningExecution(execution, execution.record(state, self._instance), ticket)
+        if execution.background:
+            self._require_place_in_background(execution.caller)
+        turn = self._workspaces.queue(execution.caller, execution.workspace) if execution.workspace else None
+        try:
+            # Whoever waits for a workspace takes no place among the running meanwhile.
+            ticket = self._admission.request(execution.caller.key_name) if turn is None or turn.has_come else None
+        except BaseException:
+            if turn is not None:
+                turn.leave()
+            raise
+        state = State.QUEUED if ticket is None or ticket.position else State.RUNNING
+        handover = Handover(self._files, self._workspaces, execution, turn)
+        running = RunningExecution(execution, execution.record(state, self._instance), handover, ticket, turn)
         self._running[execution.id] = running
-        opening = self._own(self._open(running, ticket))
+        opening = self._own(self._open(running))
         try:
             await asyncio.shield(opening)
         except asyncio.CancelledError:
@@ -254,17 +325,32 @@ class Executions:
             raise
         return running
 
-    async def _open(self, running: RunningExecution, ticket: Ticket) -> None:
+    def _require_place_in_background(self, caller: Caller) -> None:
+        """Keep places for the others: an execution in the background may hold its own for hours."""
+        callers = [each.execution.caller.key_name for each in self._running.values() if each.execution.background]
+        own, most = callers.count(caller.key_name), self._rules.in_background
+        if own >= most.per_caller:
+            message = f"{own} of your executions are in the background; at most {most.per_caller} may be."
+        elif len(callers) >= most.total:
+            message = f"{len(callers)} executions are in the background; at most {most.total} may be."
+        else:
+            return
+        raise TooManyInBackground(message, retry_after_seconds=BACKGROUND_RETRY_SECONDS)
+
+    async def _open(self, running: RunningExecution) -> None:
         """Write it to the journal before anything runs: nothing is run unrecorded."""
         try:
             await self._journal.open(running.record, running.execution.idempotency_key)
         except BaseException as error:
             del self._running[running.execution.id]
-            self._admission.leave(ticket)
+            if running.ticket is not None:
+                self._admission.leave(running.ticket)
+            if running.turn is not None:
+                running.turn.leave()
             if isinstance(error, JournalUnavailable):
                 self._readiness.note(error)
             raise
-        self._own(self._conduct(running, ticket))
+        self._own(self._conduct(running))
 
     async def _begun_before(self, asked: Execution, key: str) -> RunningExecution | None:
         """Find what the key names; None if there is nothing, or nothing that would keep it from running now."""
@@ -272,10 +358,11 @@ class Executions:
         if record is None:
             return None
         fresh = asked.record(State.QUEUED)
-        if (record.code_sha256, record.language) != (fresh.code_sha256, fresh.language):
-            raise IdempotencyMismatch("The Idempotency-Key was used for another program.")
+        if any(getattr(record, name) != getattr(fresh, name) for name in WHAT_A_KEY_NAMES):
+            raise IdempotencyMismatch("The Idempotency-Key was used for another program, or with other files.")
         running = self._running.get(record.id)
         if running is not None and not running.abandoned:
+            running.in_background |= asked.background  # whoever asks now does not wait for it, as somebody else may
             return running
         if running is not None:
             result = await running.result()
@@ -293,18 +380,23 @@ class Executions:
         stdout, stderr = (page.data if page is not None else b"" for page in pages)
         return ExecutionResult(replace(record, limits=limits), stdout, stderr)
 
-    async def _conduct(self, running: RunningExecution, ticket: Ticket) -> None:
+    async def _conduct(self, running: RunningExecution) -> None:
         """Run the program unless it is cancelled first; record the result, then give it out."""
         stopwatch = Stopwatch()
-        program = asyncio.create_task(self._run(running, ticket, stopwatch))
+        program = asyncio.create_task(self._run(running, stopwatch))
         cancelled = asyncio.create_task(running.cancelled.wait())
         try:
             await asyncio.wait((program, cancelled), return_when=asyncio.FIRST_COMPLETED)
+            if running.stop is not None and not program.done():
+                running.stop()
+                await asyncio.wait((program,), timeout=STOP_SECONDS)
         finally:
             cancelled.cancel()
             program.cancel()  # without effect when it is done
         await asyncio.wait((program,))
         ending = Ending(Outcome.CANCELLED) if program.cancelled() else _ending(program, running)
+        if ending.outcome is Outcome.CANCELLED:
+            ending = replace(ending, exit_code=None, signal=None)  # of a kill by us, which says nothing
         stdout, stderr = running.output(Stream.STDOUT), running.output(Stream.STDERR)
         record = replace(
             running.record.ended(ending, time.time()),
@@ -314,47 +406,77 @@ class Executions:
             tool_calls=running.tool_calls,
             cancelled_by=running.cancelled_by if ending.outcome is Outcome.CANCELLED else None,
             warm=running.warm,
+            files=running.handover.kept.files,
+            left_out=running.handover.kept.left_out,
+            left_out_count=running.handover.kept.left_out_count,
+            workspace=running.handover.workspace,
         )
         result = ExecutionResult(record, stdout, stderr, running.images)
         await self.ends.record(result, running.execution.idempotency_key)
+        self._files.let_go(record.id)
         del self._running[record.id]
         running.publish(result)
         self._on_finished(result)
 
-    async def _run(self, running: RunningExecution, ticket: Ticket, stopwatch: Stopwatch) -> Ending:
+    async def _run(self, running: RunningExecution, stopwatch: Stopwatch) -> Ending:
         execution = running.execution
-        async with ticket:
-            stopwatch.lap()
-            if running.state is State.QUEUED:
-                await self._journal.mark_running(execution.id)
-                running.record = replace(running.record, state=State.RUNNING)
-            recipe, files = await self._provisions.for_role(execution.caller.role, execution.language)
-            async with self._pool.lease(recipe, files, execution.id) as lease:
+        async with running.turn or nullcontext():
+            if running.ticket is None:
+                running.ticket = self._admission.request(execution.caller.key_name)
+            async with running.ticket:
                 stopwatch.lap()
-                running.warm = lease.warm
-                program = Program(execution.code, execution.limits, check=execution.check)
-                grant = self._tool_calls.open(
-                    execution.caller,
-                    execution.id,
-                    running.note_call,
-                    lease.sandbox.id,
-                    at_most_once=execution.idempotency_key is not None,
-                    passed=program.may_call_at_once,
-                )
-                running.calls_so_far = grant.calls
-                program = replace(program, environment=grant.environment)
-                began = time.monotonic()
+                if running.state is State.QUEUED:
+                    await self._journal.mark_running(execution.id)
+                    running.record = replace(running.record, state=State.RUNNING)
                 try:
-                    async with asyncio.timeout(execution.limits.timeout_seconds + BACKUP_KILL_SECONDS):
-                        return await lease.sandbox.run(program, running.receive, grant.passed.set)
-                except TimeoutError:
-                    log.warning("execution.overdue", execution_id=execution.id)
-                finally:
-                    stopwatch.lap()
-                    running.images = grant.images()
-                    running.tool_calls = grant.calls()  # before the revocation: what was in flight is told as such
-                    grant.revoke()
-            return await self._ending_without_a_report(began)
+                    ending = await self._run_in_a_sandbox(running, stopwatch)
+                except BaseException:
+                    await running.handover.settle(None)  # what came out whole is kept all the same
+                    raise
+                await running.handover.settle(ending.outcome)
+                return ending
+
+    async def _run_in_a_sandbox(self, running: RunningExecution, stopwatch: Stopwatch) -> Ending:
+        execution = running.execution
+        recipe, files = await self._provisions.for_role(execution.caller.role, execution.language)
+        async with self._pool.lease(recipe, files, execution.id, execution.limits.timeout_seconds) as lease:
+            await running.handover.bring(lease.sandbox)
+            stopwatch.lap()
+            running.warm = lease.warm
+            program = Program(
+                execution.code, execution.limits, check=execution.check, hands_over=running.handover.places
+            )
+            grant = self._tool_calls.open(
+                execution.caller,
+                execution.id,
+                running.note_call,
+                lease.sandbox.id,
+                at_most_once=execution.idempotency_key is not None,
+                passed=program.may_call_at_once,
+            )
+            running.calls_so_far = grant.calls
+            program = replace(program, environment=grant.environment)
+            began = time.monotonic()
+
+            async def run_program() -> Ending:
+                running.stop = lease.sandbox.stop  # from the moment that there is something to stop
+                return await lease.sandbox.run(program, running.receive, grant.passed.set, running.handover.sink)
+
+            run = asyncio.create_task(run_program())
+            try:
+                await asyncio.wait((run,), timeout=execution.limits.timeout_seconds + BACKUP_KILL_SECONDS)
+                if run.done() or lease.sandbox.handing_over:
+                    return await run
+                log.warning("execution.overdue", execution_id=execution.id)
+            finally:
+                running.stop = None
+                run.cancel()  # without effect when it is done
+                stopwatch.lap()
+                running.images = grant.images()
+                running.tool_calls = grant.calls()  # before the revocation: what was in flight is told as such
+                grant.revoke()
+                await asyncio.wait((run,))
+        return await self._ending_without_a_report(began)
 
     async def _ending_without_a_report(self, began: float) -> Ending:
         """Tell a supervisor that failed from an engine that did not carry its report, or never the program to it."""

@@ -29,7 +29,7 @@ class Picture:
         data = _decoded(encoded)
         if data is None:
             raise InvalidArguments("`data` must be the bytes of a picture in base64.")
-        mime_type = _mime_type(data)
+        mime_type = picture_type(data)
         if mime_type is None:
             raise InvalidArguments("`data` must be a PNG, JPEG, GIF or WebP picture.")
         return cls(Image(mime_type, data), sha256(data).digest())
@@ -92,7 +92,7 @@ def _decoded(data: object) -> bytes | None:
         return None
 
 
-def _mime_type(data: bytes) -> str | None:
+def picture_type(data: bytes) -> str | None:
     """Tell the type from the bytes: a client refuses a whole reply if a picture is not of the type it says."""
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "image/webp"

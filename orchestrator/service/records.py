@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from orchestrator.domain.access import Caller
@@ -34,6 +34,11 @@ class Records:
                 return ()
             wanted = replace(wanted, caller=caller.key_name)
         return await self._journal.newest(wanted, limit)
+
+    async def until_news(self, execution_id: str, offset: int, streams: Iterable[Stream], seconds: float) -> None:
+        """Return when one of the streams has more than `offset` bytes, or it has ended, or the time is over."""
+        if running := self._find_running(execution_id):
+            await running.until(lambda: any(running.size(stream) > offset for stream in streams), seconds)
 
     async def output(self, record: ExecutionRecord, stream: Stream, start: int, length: int) -> Page:
         """Return a piece of what an execution printed, up to now if it still runs."""

@@ -9,7 +9,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -94,17 +94,22 @@ class WarmPool:
         return sum(warm.preloaded for waiting in self._idle.values() for warm in waiting)
 
     @asynccontextmanager
-    async def lease(self, recipe: Recipe, files: Files, execution_id: str) -> AsyncIterator[Lease]:
-        self._demand.setdefault(recipe, Demand()).note()
-        self._wanted.set()
-        lease = self._take(recipe)
+    async def lease(
+        self, recipe: Recipe, files: Files, execution_id: str, timeout_seconds: float = 0
+    ) -> AsyncIterator[Lease]:
+        # No warm sandbox lives long enough for a long execution. It is no demand, and the pool does not wait for it.
+        is_long = timeout_seconds > self._limits.timeout_seconds
+        if not is_long:
+            self._demand.setdefault(recipe, Demand()).note()
+            self._wanted.set()
+        lease = None if is_long else self._take(recipe)
         if lease is None:
             async with self._sandboxes.turn_to_start() as turn:
                 # Meanwhile the pool may have been refilled.
-                spec = self._spec(recipe, files, execution_id)
-                lease = self._take(recipe) or await self._sandboxes.start(spec, turn)
+                spec = self._spec(recipe, files, execution_id, timeout_seconds)
+                lease = (None if is_long else self._take(recipe)) or await self._sandboxes.start(spec, turn)
         try:
-            with self._leases:
+            with nullcontext() if is_long else self._leases:
                 yield lease
         finally:
             self._sandboxes.destroy(lease)
@@ -218,6 +223,6 @@ class WarmPool:
         for warm in self._idle.pop(recipe, deque()):
             self._sandboxes.destroy(warm.lease)
 
-    def _spec(self, recipe: Recipe, files: Files, execution_id: str) -> SandboxSpec:
-        lifetime = self._size.max_age_seconds + self._limits.timeout_seconds + 60
+    def _spec(self, recipe: Recipe, files: Files, execution_id: str, timeout_seconds: float = 0) -> SandboxSpec:
+        lifetime = max(self._size.max_age_seconds + self._limits.timeout_seconds, timeout_seconds) + 60
         return SandboxSpec(recipe, self._limits, execution_id, lifetime, files)

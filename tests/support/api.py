@@ -6,9 +6,17 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
+
+
+@dataclass(frozen=True)
+class StreamedEvent:
+    id: str
+    name: str
+    fields: dict[str, Any]
 
 
 class Api:
@@ -59,13 +67,36 @@ class Api:
         headers = {"Accept": "text/event-stream"}
         async with self.session.post(self.url + "/execute", json=body, headers=headers) as response:
             assert response.status == 200
-            name = ""
-            async for line in response.content:
-                text = line.decode().rstrip("\n")
-                if text.startswith("event: "):
-                    name = text.removeprefix("event: ")
-                elif text.startswith("data: "):
-                    yield name, json.loads(text.removeprefix("data: "))
+            async for event in _events_in(response):
+                yield event.name, event.fields
+
+    async def background(self, code: str, timeout_seconds: float | None = None, **kwargs: Any) -> str:
+        """Start a Python program in the background and return its id."""
+        body = {"code": code, "language": "python", "background": True}
+        if timeout_seconds is not None:
+            body["timeoutSeconds"] = timeout_seconds
+        status, reply = await self.post("/execute", body, **kwargs)
+        assert status == 202, reply
+        return str(reply["executionId"])
+
+    async def watch(self, execution_id: str, last_event_id: str | None = None) -> AsyncIterator[StreamedEvent]:
+        headers = {"Last-Event-ID": last_event_id} if last_event_id else {}
+        async with self.session.get(f"{self.url}/executions/{execution_id}/events", headers=headers) as response:
+            assert response.status == 200, await response.text()
+            async for event in _events_in(response):
+                yield event
+
+
+async def _events_in(response: aiohttp.ClientResponse) -> AsyncIterator[StreamedEvent]:
+    event_id = name = ""
+    async for line in response.content:
+        field, _, value = line.decode().rstrip("\n").partition(": ")
+        if field == "id":
+            event_id = value
+        elif field == "event":
+            name = value
+        elif field == "data":
+            yield StreamedEvent(event_id, name, json.loads(value))
 
 
 async def until(condition: Callable[[], Any], *, seconds: float = 30) -> None:

@@ -1,12 +1,14 @@
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from orchestrator.commands import cli, terminal
-from orchestrator.settings import PREFIX, Settings
+from orchestrator.settings import PREFIX, PROJECT, Settings
+from orchestrator.settings_in_effect import unknown_settings
 
 
 @pytest.fixture(autouse=True)
@@ -73,6 +75,13 @@ def test_the_daemon_itself_reads_no_file(env_file):
     [
         ("MAX_RUNNING", "abc", "CODE_EXECUTOR_MAX_RUNNING must be a whole number from 1 to 256."),
         ("LOG_LEVEL", "loud", "CODE_EXECUTOR_LOG_LEVEL must be one of debug, info, warning, error."),
+        (
+            "PUBLISH",
+            "127.0.0.1:99999",
+            "CODE_EXECUTOR_PUBLISH must be an address of this machine and a port up to 65535",
+        ),
+        ("PUBLISH", "127.0.0.1:", "CODE_EXECUTOR_PUBLISH must be an address"),
+        ("PUBLISH", "here:9091", "CODE_EXECUTOR_PUBLISH must be an address"),
         ("MATRIX_HOMESERVER", "x", "CODE_EXECUTOR_MATRIX_HOMESERVER: String should match pattern"),
     ],
 )
@@ -81,3 +90,32 @@ def test_a_wrong_setting_is_told_with_what_it_must_be(monkeypatch, name, value, 
     ended = CliRunner().invoke(cli.app, ["config"])
     assert ended.exit_code == 78
     assert complaint in ended.stderr
+
+
+def test_a_misspelt_setting_is_told_with_the_one_that_was_meant(env_file, monkeypatch):
+    env_file.write_text(f"{PREFIX}MAX_RUNING=3\n{PREFIX}PUBLISH=9191\nUNRELATED=1\n")
+    monkeypatch.setenv(f"{PREFIX}RUNTIM", "runsc")
+    monkeypatch.setenv(f"{PREFIX}TEST_NODE", "/n")
+    ended = CliRunner().invoke(cli.app, ["config", "--json"])
+    assert ended.exit_code == 0
+    assert ended.stderr.splitlines() == [
+        f"code-executor: warning: {PREFIX}MAX_RUNING in .env is not a setting and has no effect; "
+        f"did you mean {PREFIX}MAX_RUNNING?",
+        f"code-executor: warning: {PREFIX}RUNTIM in the environment is not a setting and has no effect; "
+        f"did you mean {PREFIX}RUNTIME?",
+    ]
+
+
+def test_a_setting_unlike_any_other_is_told_without_a_guess(env_file, monkeypatch):
+    monkeypatch.setenv(f"{PREFIX}COFFEE", "yes")
+    ended = CliRunner().invoke(cli.app, ["config", "--json"])
+    assert (
+        f"{PREFIX}COFFEE in the environment is not a setting and has no effect; docs/configuration.md" in ended.stderr
+    )
+
+
+def test_every_name_that_a_script_reads_is_known():
+    scripts = [*PROJECT.glob("scripts/*.sh"), *PROJECT.glob("scripts/*.yaml"), PROJECT / "compose.yaml"]
+    names = {name for file in scripts for name in re.findall(rf"{PREFIX}[A-Z_]+[A-Z]\b", file.read_text())}
+    assert names
+    assert unknown_settings(environment=dict.fromkeys(names, "1")) == []

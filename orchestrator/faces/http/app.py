@@ -43,9 +43,9 @@ def build_app(services: Services, mcp: Handler | None = None) -> web.Application
     app[SERVICES] = services
     app[DOCUMENT] = document(ROUTES, services.version)
     for route in ROUTES:
-        app.router.add_route(route.method, route.path, route.handle, name=route.operation_id)
+        app.router.add_route(route.method, route.pattern, route.handle, name=route.operation_id)
         if route.method == "GET":
-            app.router.add_route("HEAD", route.path, route.handle)
+            app.router.add_route("HEAD", route.pattern, route.handle)
     if mcp is not None:
         app.router.add_route("*", "/mcp", mcp)  # a protocol of its own, so the description of the API leaves it out
     return app

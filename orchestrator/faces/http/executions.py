@@ -18,6 +18,7 @@ from orchestrator.service.complaints import MUST_BE
 from orchestrator.service.records import LARGEST_NUMBER
 
 LARGEST_SLICE = 1024 * 1024
+LONGEST_WAIT_SECONDS = 30
 BYTE_RANGE = re.compile(r"bytes=(\d{1,12})?-(\d{1,12})?$")
 OCTETS = "application/octet-stream"
 
@@ -69,6 +70,12 @@ class ExecutionsQuery(Query):
 class ExecutionQuery(Query):
     offset: int = Field(0, ge=0, le=LARGEST_NUMBER, description="First byte of both streams.")
     length: int = Field(LARGEST_SLICE, ge=1, le=LARGEST_SLICE, description="Most bytes of each stream.")
+    wait: float = Field(
+        0,
+        ge=0,
+        le=LONGEST_WAIT_SECONDS,
+        description="Seconds to wait until a stream has more than `offset` bytes, or the execution has ended.",
+    )
 
 
 class OutputQuery(Query):
@@ -91,6 +98,9 @@ async def list_executions(request: web.Request, query: ExecutionsQuery) -> web.R
 async def get_execution(request: web.Request, query: ExecutionQuery) -> web.Response:
     records = request.app[SERVICES].records
     record = await records.visible(request[CALLER], request.match_info["id"])
+    if query.wait and record.under_way:
+        await records.until_news(record.id, query.offset, Stream, query.wait)
+        record = await records.visible(request[CALLER], record.id)
     stdout = await records.output(record, Stream.STDOUT, query.offset, query.length)
     stderr = await records.output(record, Stream.STDERR, query.offset, query.length)
     return json_reply(ExecutionDetail.of_pages(record, stdout, stderr, query.offset))

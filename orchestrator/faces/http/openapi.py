@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from http import HTTPStatus
 from typing import Any, Literal
 
 from aiohttp import web
@@ -54,6 +55,8 @@ def _operation(route: Route) -> Json:
         operation["parameters"] = parameters
     if route.body is not None:
         operation["requestBody"] = {"required": True, "content": {JSON: {"schema": _ref(route.body)}}}
+    if route.takes is not None:
+        operation["requestBody"] = {"required": True, "content": {route.takes: {"schema": {}}}}
     if route.public:
         operation["security"] = []
     return operation
@@ -61,13 +64,11 @@ def _operation(route: Route) -> Json:
 
 def _reply(reply: Reply) -> Json:
     schema = _ref(reply.model) if reply.model is not None else {}
-    content: Json = {reply.media_type: {"schema": schema}}
+    content: Json = {reply.media_type: {"schema": schema}} if reply.status != HTTPStatus.NO_CONTENT else {}
     if reply.events:
+        when = "With `Accept: text/event-stream`: events" if reply.model is not None else "Events"
         content["text/event-stream"] = {
-            "schema": {
-                "type": "string",
-                "description": f"With `Accept: text/event-stream`: events named {', '.join(reply.events)}.",
-            },
+            "schema": {"type": "string", "description": f"{when} named {', '.join(reply.events)}."},
             # OpenAPI 3.1 has no words for the events of a stream.
             "x-events": {name: _ref(model) for name, model in reply.events.items()},
         }

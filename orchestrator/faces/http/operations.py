@@ -91,6 +91,7 @@ class WhoAmI(Body):
     tools: ToolRules
     sees_all_executions: bool
     chat_rooms: list[str]
+    shared_workspaces: list[str] = Field(description="Patterns of workspaces that all keys of the role share.")
 
 
 async def health(request: web.Request, query: Query) -> web.Response:
@@ -142,6 +143,7 @@ async def whoami(request: web.Request, query: Query) -> web.Response:
             tools=ToolRules(allow=list(role.allowed_tools), deny=list(role.denied_tools)),
             sees_all_executions=role.sees_all_executions,
             chat_rooms=sorted(role.chat_rooms),
+            shared_workspaces=list(role.shared_workspaces),
         )
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any
 
 from aiohttp import web
@@ -46,6 +47,7 @@ class Parameter:
     place: str
     description: str
     schema: Mapping[str, Any] = field(default_factory=lambda: {"type": "string"})
+    has_slashes: bool = False  # of one in the path: it goes on to the path's end
 
     @property
     def required(self) -> bool:
@@ -65,6 +67,13 @@ class Route:
     parameters: tuple[Parameter, ...] = ()
     errors: Errors = ()
     public: bool = False
+    takes: str | None = None  # the media type of a body that is no JSON
+
+    @property
+    def pattern(self) -> str:
+        """Return the path as the router takes it."""
+        tails = (parameter.name for parameter in self.parameters if parameter.has_slashes)
+        return reduce(lambda path, name: path.replace(f"{{{name}}}", f"{{{name}:.+}}"), tails, self.path)
 
     @property
     def all_errors(self) -> Errors:
@@ -76,5 +85,5 @@ class Route:
         return await self.handler(request, parse_query(request, self.query))
 
 
-def json_reply(body: BaseModel) -> web.Response:
-    return web.Response(text=body.model_dump_json(by_alias=True), content_type=JSON)
+def json_reply(body: BaseModel, status: int = 200) -> web.Response:
+    return web.Response(text=body.model_dump_json(by_alias=True), content_type=JSON, status=status)

@@ -13,7 +13,10 @@ from orchestrator.domain.errors import (
     ChatUnavailable,
     ChatUnconfirmed,
     CodeTooLarge,
+    DigestMismatch,
     EngineUnavailable,
+    FileNotFound,
+    FileTooLarge,
     IdempotencyMismatch,
     IntakeFull,
     InvalidArguments,
@@ -21,22 +24,40 @@ from orchestrator.domain.errors import (
     LimitExceeded,
     LockdownMismatch,
     MalformedJson,
+    NotForYourRole,
     NotFound,
     NotReady,
     OrchestratorError,
     QueueFull,
+    QuotaExceeded,
     RangeNotSatisfiable,
     RoomDenied,
     RoomNotFound,
     RunnerImageMissing,
+    RuntimeMissing,
     SandboxFault,
     ShuttingDown,
+    StoreUnavailable,
     ToolDenied,
     ToolNotFound,
+    TooManyInBackground,
     UnsupportedContentType,
+    WorkspaceBusy,
+    WorkspaceNotFound,
 )
+from orchestrator.domain.files import OCTETS, WORKSPACE_NAME
 from orchestrator.faces.bodies import ExecutionDetail, ExecutionReply
-from orchestrator.faces.http import chat, execute, executions, operations, tools
+from orchestrator.faces.http import (
+    chat,
+    configuration,
+    events,
+    execute,
+    executions,
+    files,
+    operations,
+    tools,
+    workspaces,
+)
 from orchestrator.faces.http.problems import PROBLEM_JSON
 from orchestrator.faces.http.route import Errors, Parameter, Reply, Route
 from orchestrator.service.chat_bodies import MembersBody, MessagesBody, SendArguments, SentBody
@@ -44,6 +65,13 @@ from orchestrator.service.chat_bodies import MembersBody, MessagesBody, SendArgu
 EXECUTION = Parameter("id", "path", "The execution's id.")
 SERVER = Parameter("server", "path", "The server's name.")
 TOOL = Parameter("tool", "path", "The tool's name.")
+FILE = Parameter("name", "path", "The file's name, with its folders.", has_slashes=True)
+SHA256 = Parameter("sha256", "path", "The content's SHA-256, in hexadecimal.")
+WORKSPACE = Parameter("name", "path", "The workspace's name.", {"type": "string", "pattern": WORKSPACE_NAME.pattern})
+WORKSPACE_FILE = Parameter("file", "path", "The file's name, with its folders.", has_slashes=True)
+CONTENT_DIGEST = Parameter(
+    "Content-Digest", "header", "The hash of what is sent, as `sha-256=:BASE64:`; something else is refused."
+)
 RANGE = Parameter("Range", "header", "The bytes that are wanted, as `bytes=FIRST-LAST`.")
 IDEMPOTENCY_KEY = Parameter(
     "Idempotency-Key",
@@ -52,15 +80,24 @@ IDEMPOTENCY_KEY = Parameter(
     "tool is run again; one that had called tools is not.",
     {"type": "string", "minLength": 1, "maxLength": execute.MAX_IDEMPOTENCY_KEY},
 )
+LAST_EVENT_ID = Parameter(
+    "Last-Event-ID", "header", "The id of the last event that arrived: the stream goes on after it."
+)
 BODY_ERRORS: Errors = (MalformedJson, UnsupportedContentType, CodeTooLarge, BodyTooSlow, IntakeFull)
 NOT_NOW: Errors = (
     ShuttingDown,
     NotReady,
     EngineUnavailable,
     RunnerImageMissing,
+    RuntimeMissing,
     LockdownMismatch,
     SandboxFault,
     JournalUnavailable,
+)
+FILE_ERRORS: Errors = (StoreUnavailable, JournalUnavailable)
+FILE_REPLIES = (
+    Reply("The whole file.", media_type=OCTETS),
+    Reply("The range that was asked for.", media_type=OCTETS, status=206),
 )
 CHAT_ERRORS: Errors = (
     InvalidArguments,
@@ -84,12 +121,17 @@ ROUTES = (
         "Run a program in a fresh sandbox",
         (
             Reply(
-                "How the program ended; a program that fails is a result, too.", ExecutionReply, events=execute.EVENTS
+                "How the program ended; a program that fails is a result, too.", ExecutionReply, events=events.EVENTS
             ),
+            Reply("It is in the background; its id and where to read on.", execute.InBackground, status=202),
         ),
         body=execute.ExecuteRequest,
         parameters=(IDEMPOTENCY_KEY,),
-        errors=(*BODY_ERRORS, IdempotencyMismatch, AlreadyInterrupted, QueueFull, *NOT_NOW, OrchestratorError),
+        errors=(
+            *(*BODY_ERRORS, IdempotencyMismatch, AlreadyInterrupted, QueueFull, TooManyInBackground),
+            *(FileNotFound, NotFound, FileTooLarge, WorkspaceNotFound, WorkspaceBusy, QuotaExceeded, StoreUnavailable),
+            *(*NOT_NOW, OrchestratorError),
+        ),
     ),
     Route(
         "GET",
@@ -110,6 +152,20 @@ ROUTES = (
         (Reply("The execution.", ExecutionDetail),),
         query=executions.ExecutionQuery,
         parameters=(EXECUTION,),
+        errors=(NotFound, JournalUnavailable),
+    ),
+    Route(
+        "GET",
+        "/executions/{id}/events",
+        events.watch,
+        "watchExecution",
+        "Follow an execution as a stream of events, from any point; leaving the stream does not end it",
+        (
+            Reply("The events until the result.", media_type=events.EVENT_STREAM, events=events.EVENTS),
+            Reply("`Last-Event-ID` is that of the result: there is nothing more.", status=204),
+        ),
+        query=events.EventsQuery,
+        parameters=(EXECUTION, LAST_EVENT_ID),
         errors=(NotFound, JournalUnavailable),
     ),
     Route(
@@ -135,6 +191,142 @@ ROUTES = (
         (Reply("The result, with the outcome `cancelled`.", ExecutionReply),),
         parameters=(EXECUTION,),
         errors=(NotFound, AlreadyFinished, JournalUnavailable),
+    ),
+    Route(
+        "GET",
+        "/executions/{id}/files",
+        files.list_files,
+        "listFiles",
+        "List the files that an execution left in /workspace/out",
+        (Reply("The files.", files.FileList),),
+        parameters=(EXECUTION,),
+        errors=(NotFound, *FILE_ERRORS),
+    ),
+    Route(
+        "GET",
+        "/executions/{id}/files/{name}",
+        files.get_file,
+        "getFile",
+        "Read a file that an execution left, whole or by range",
+        FILE_REPLIES,
+        parameters=(EXECUTION, FILE, RANGE),
+        errors=(NotFound, FileNotFound, RangeNotSatisfiable, *FILE_ERRORS),
+    ),
+    Route(
+        "DELETE",
+        "/executions/{id}/files",
+        files.delete_files,
+        "deleteFiles",
+        "Delete all files that an execution left",
+        (Reply("They are gone.", files.Deleted),),
+        parameters=(EXECUTION,),
+        errors=(NotFound, *FILE_ERRORS),
+    ),
+    Route(
+        "DELETE",
+        "/executions/{id}/files/{name}",
+        files.delete_file,
+        "deleteFile",
+        "Delete a file that an execution left",
+        (Reply("It is gone.", files.Deleted),),
+        parameters=(EXECUTION, FILE),
+        errors=(NotFound, FileNotFound, *FILE_ERRORS),
+    ),
+    Route(
+        "POST",
+        "/files",
+        files.upload,
+        "uploadFile",
+        "Send a file in advance, as it is; executions take it by its hash",
+        (Reply("The file is there.", files.UploadBody, status=201),),
+        query=files.UploadQuery,
+        parameters=(CONTENT_DIGEST,),
+        takes=OCTETS,
+        errors=(
+            *(UnsupportedContentType, FileTooLarge, DigestMismatch, BodyTooSlow, IntakeFull, QuotaExceeded),
+            *FILE_ERRORS,
+        ),
+    ),
+    Route(
+        "GET",
+        "/files",
+        files.list_uploads,
+        "listUploads",
+        "List the files that you have sent",
+        (Reply("The files, newest first.", files.UploadList),),
+        errors=FILE_ERRORS,
+    ),
+    Route(
+        "GET",
+        "/files/{sha256}",
+        files.get_upload,
+        "getUpload",
+        "Tell whether you have sent a file, so that you need not send it again",
+        (Reply("You have.", files.UploadBody),),
+        parameters=(SHA256,),
+        errors=(FileNotFound, *FILE_ERRORS),
+    ),
+    Route(
+        "DELETE",
+        "/files/{sha256}",
+        files.delete_upload,
+        "deleteUpload",
+        "Delete a file that you have sent",
+        (Reply("It is gone.", files.Deleted),),
+        parameters=(SHA256,),
+        errors=(FileNotFound, *FILE_ERRORS),
+    ),
+    Route(
+        "GET",
+        "/workspaces",
+        workspaces.list_workspaces,
+        "listWorkspaces",
+        "List the workspaces that you have or share, the last one used first",
+        (Reply("The workspaces.", workspaces.WorkspaceList),),
+        errors=FILE_ERRORS,
+    ),
+    Route(
+        "GET",
+        "/workspaces/{name}",
+        workspaces.get_workspace,
+        "getWorkspace",
+        "Read which versions a workspace has, and which files",
+        (Reply("The workspace.", workspaces.WorkspaceDetail),),
+        query=workspaces.VersionQuery,
+        parameters=(WORKSPACE,),
+        errors=(WorkspaceNotFound, FileNotFound, *FILE_ERRORS),
+    ),
+    Route(
+        "GET",
+        "/workspaces/{name}/files/{file}",
+        workspaces.get_workspace_file,
+        "getWorkspaceFile",
+        "Read a file of a workspace, whole or by range",
+        FILE_REPLIES,
+        query=workspaces.VersionQuery,
+        parameters=(WORKSPACE, WORKSPACE_FILE, RANGE),
+        errors=(WorkspaceNotFound, FileNotFound, RangeNotSatisfiable, *FILE_ERRORS),
+    ),
+    Route(
+        "POST",
+        "/workspaces/{name}/restore",
+        workspaces.restore,
+        "restoreWorkspace",
+        "Make an earlier version of a workspace the newest",
+        (Reply("The workspace as it is now.", workspaces.WorkspaceBody),),
+        body=workspaces.RestoreRequest,
+        parameters=(WORKSPACE,),
+        errors=(*BODY_ERRORS, WorkspaceNotFound, FileNotFound, WorkspaceBusy, QuotaExceeded, *FILE_ERRORS),
+    ),
+    Route(
+        "DELETE",
+        "/workspaces/{name}",
+        workspaces.delete_workspace,
+        "deleteWorkspace",
+        "Delete a workspace with all its versions",
+        (Reply("It is gone; so many versions it had.", files.Deleted),),
+        parameters=(WORKSPACE,),
+        errors=(WorkspaceNotFound, WorkspaceBusy, *FILE_ERRORS),
     ),
     Route(
         "GET",
@@ -171,6 +363,15 @@ ROUTES = (
         "whoAmI",
         "Tell who you are and what your role may use",
         (Reply("The caller and its role.", operations.WhoAmI),),
+    ),
+    Route(
+        "GET",
+        "/config",
+        configuration.configuration,
+        "getConfiguration",
+        "Read the settings, roles and servers that the daemon holds; only for a role that sees all executions",
+        (Reply("What the daemon holds.", configuration.Configuration),),
+        errors=(NotForYourRole,),
     ),
     Route(
         "POST",

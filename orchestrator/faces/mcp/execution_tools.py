@@ -5,28 +5,35 @@ from __future__ import annotations
 import asyncio
 import time
 from base64 import b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import mcp_types as types
 
-from orchestrator.domain.access import Role
-from orchestrator.domain.errors import NotFound
+from orchestrator.domain.access import Caller, Role
+from orchestrator.domain.errors import InvalidArguments, NotFound
 from orchestrator.domain.execution import ExecutionRecord, ExecutionResult, Filter, Kind, Outcome, Page, Stream
+from orchestrator.domain.files import Source
+from orchestrator.faces.bodies import LimitsBody
+from orchestrator.faces.file_inputs import FileInput, sources_of, workspace_use
 from orchestrator.faces.mcp.excerpts import MAX_CHARACTERS_PER_TOKEN, Room, TokenCounter, matching_lines, page
+from orchestrator.faces.mcp.file_lines import file_lines
 from orchestrator.faces.mcp.models import (
     CancelExecution,
     ExecuteCode,
     ExecutionPage,
     ExecutionReport,
     GetExecution,
+    GivenFile,
 )
 from orchestrator.faces.mcp.report import report
+from orchestrator.faces.mcp.stored_files import MAX_SEARCHED_BYTES, binary_text, is_text, picture_in, searched_note
 from orchestrator.faces.mcp.stored_output import matches_text, page_text
 from orchestrator.faces.mcp.tool import ALWAYS_LOAD, READS, Answer, Call, Tool
 from orchestrator.service.budget import Budget
 from orchestrator.service.executions import Executions, ProgramRequest, new_execution_id
+from orchestrator.service.files import Files
 from orchestrator.service.records import LARGEST_OUTPUT_BYTES, Records
 from orchestrator.service.running import RunningExecution
 
@@ -35,6 +42,8 @@ MAX_PROGRESS_CHARACTERS = 200
 MAX_SERVERS_CHARACTERS = 600
 # To count the tokens of more takes so long that others would wait for it.
 MAX_SHORT_BYTES = 8 * 1024
+# Of a page of output, what the list of the execution's files takes at most.
+FILES_SHARE = 0.1
 # What a page of output costs besides its text.
 PAGE_FRAME_TOKENS = 100
 
@@ -46,8 +55,9 @@ PACKAGES_LINE = (
 EXECUTE_CODE = """\
 Runs a TypeScript or Python program in a fresh sandbox that can call every tool of the connected MCP servers, and \
 returns what it printed. Find tools with search_tools, read their signatures with get_tool_info, then call several \
-tools in one program, filter and join their results there, and print only what matters. Nothing is kept for the next \
-program, and there is no network but the tools.
+tools in one program, filter and join their results there, and print only what matters. There is no network but the \
+tools. Only files outlast a program: /workspace/out is kept, `files` (text, or kept ones) go to /workspace/in, and \
+`workspace`, a name, keeps /workspace/files for the next program.
 
 Example: {"code": "import { execute_sql } from '/workspace/servers/postgres/execute_sql.js';\\nconst rows = await \
 execute_sql({ sql: 'select status from orders' });\\nconsole.log(rows.filter(r => r.status === 'open').length);"}
@@ -58,8 +68,8 @@ emit_image(figure, bytes or path) from servers.output, or emitImage(bytes or pat
 '/workspace/servers/output.js'."""
 
 GET_EXECUTION = """\
-Reads the output of an earlier execution from an offset on, or the lines of it that contain a text. Use it when \
-execute_code says that part of the output is not shown; nothing is run again.
+Reads the output of an execution, even while it runs, or a file it left, from an offset on, or the lines with a text. \
+Use it when execute_code says that part of the output is not shown; nothing is run again.
 
 Example: {"search": "error"}"""
 
@@ -67,7 +77,7 @@ CANCEL_EXECUTION = """\
 Ends an execution that is still running and returns what it printed until then. Its id is in the first progress \
 message of execute_code.
 
-Example: {"executionId": "909d24578ddc4b179d15a81002a4f719"}"""
+Example: {"executionId": "909d24578ddc"}"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +94,7 @@ class ExecutionTools:
         self,
         executions: Executions,
         records: Records,
+        files: Files,
         questions: Budget,
         reporting: Reporting,
         servers_of: Callable[[Role], list[str]],
@@ -92,6 +103,7 @@ class ExecutionTools:
     ) -> None:
         self._executions = executions
         self._records = records
+        self._files = files
         self._questions = questions
         self._reporting = reporting
         self._servers_of = servers_of
@@ -135,8 +147,18 @@ class ExecutionTools:
     async def execute_code(self, order: ExecuteCode, call: Call) -> Answer:
         execution_id = new_execution_id()
         async with self._executions.recording_refusal(call.caller, execution_id):
-            asked = ProgramRequest(order.language, order.code, order.timeout_seconds, check=order.check)
+            asked = ProgramRequest(
+                order.language,
+                order.code,
+                order.timeout_seconds,
+                check=order.check,
+                background=order.background,
+                files=_sources(order.files or ()),
+                workspace=workspace_use(order.workspace),
+            )
             running = await self._executions.start(call.caller, asked, execution_id)
+        if order.background:
+            return _in_background(running)
         with running.watched():
             await self._follow(running, call)
         return await self._answer(await running.result(), order.max_tokens)
@@ -149,39 +171,85 @@ class ExecutionTools:
             newest = await self._records.newest(call.caller, own, 1)
             if not newest:
                 raise NotFound("You have not run anything yet.")
-            record = newest[0]
+            record = await self._records.visible(call.caller, newest[0].id)  # lists leave out its files
+        if order.wait_seconds and record.under_way:
+            await self._until_news(record.id, order, call)
+            record = await self._records.visible(call.caller, record.id)
         async with self._questions.reserve(call.caller.key_name, 1):
+            if order.file is not None:
+                return await self._read_file(call.caller, record, order, order.file)
             if order.search is None:
                 return await self._read(record, order)
             return await self._search(record, order, order.search)
 
+    async def _until_news(self, execution_id: str, order: GetExecution, call: Call) -> None:
+        """Wait for output beyond the offset or for the end, as long as somebody waits for the answer."""
+        news = asyncio.ensure_future(
+            self._records.until_news(execution_id, order.offset, [order.stream], order.wait_seconds)
+        )
+        left = asyncio.ensure_future(call.gone.wait())
+        try:
+            await asyncio.wait((news, left), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            news.cancel()
+            left.cancel()
+
     async def _read(self, record: ExecutionRecord, order: GetExecution) -> Answer:
+        stored = await self._records.output(record, order.stream, order.offset, self._most_read(order))
+        return await self._page(record, order, stored)
+
+    async def _search(self, record: ExecutionRecord, order: GetExecution, wanted: str) -> Answer:
+        stored = await self._records.output(record, order.stream, 0, LARGEST_OUTPUT_BYTES)
+        return await self._matches(record, order, stored, wanted)
+
+    async def _page(self, record: ExecutionRecord, order: GetExecution, stored: Page) -> Answer:
         room = self._room(order.max_tokens)
-        stored = await self._records.output(record, order.stream, order.offset, room.tokens * MAX_CHARACTERS_PER_TOKEN)
         reached_end = order.offset + len(stored.data) >= stored.total_bytes
-        shown = await asyncio.to_thread(page, stored.data, order.offset, room, is_last=reached_end)
+        is_last = reached_end and not record.under_way
+        shown = await asyncio.to_thread(page, stored.data, order.offset, room, is_last=is_last)
         following = shown.offset + shown.size
         reply = _page_of(
             record,
             order,
-            stored,
+            stored.total_bytes,
             offset=shown.offset,
             text=shown.text,
-            next_offset=following if following < stored.total_bytes else None,
+            next_offset=following if following < stored.total_bytes or record.under_way else None,
         )
-        return Answer(reply, page_text(reply))
+        # Who has read to the end of a program that ran in the background learns what else it left.
+        is_end = reply.next_offset is None and order.file is None
+        return Answer(reply, page_text(reply, file_lines(record, room.part(FILES_SHARE)) if is_end else ()))
 
-    async def _search(self, record: ExecutionRecord, order: GetExecution, wanted: str) -> Answer:
-        stored = await self._records.output(record, order.stream, 0, LARGEST_OUTPUT_BYTES)
+    async def _matches(self, record: ExecutionRecord, order: GetExecution, stored: Page, wanted: str) -> Answer:
         room = self._room(order.max_tokens)
         found = await asyncio.to_thread(matching_lines, stored.data, wanted, order.offset, room)
         following = found.shown[-1].offset + 1 if found.left else None
-        reply = _page_of(record, order, stored, matches=found.shown, match_count=found.count, next_offset=following)
+        shown = {"matches": found.shown, "match_count": found.count, "next_offset": following}
+        reply = _page_of(record, order, stored.total_bytes, **shown)
         return Answer(reply, matches_text(reply, wanted))
+
+    async def _read_file(self, caller: Caller, record: ExecutionRecord, order: GetExecution, name: str) -> Answer:
+        stored = await self._files.of_execution_named(caller, record.id, name)
+        size = stored.file.bytes
+        if picture := await picture_in(stored):
+            reply = _page_of(record, order, size, media_type=picture.mime_type)
+            return Answer(reply, f"{name} of {record.id}: {picture.mime_type}, {size} bytes", more=[picture])
+        if not await is_text(stored):
+            reply = _page_of(record, order, size, media_type=stored.file.media_type)
+            return Answer(reply, binary_text(record.id, stored.file))
+        if order.search is None:
+            data = await stored.read(order.offset, self._most_read(order))
+            return await self._page(record, order, Page(data, size))
+        data = b"".join([piece async for piece in stored.pieces(0, MAX_SEARCHED_BYTES)])
+        answer = await self._matches(record, order, Page(data, size), order.search)
+        return replace(answer, text=f"{answer.text}{searched_note(stored.file)}")
 
     async def cancel_execution(self, order: CancelExecution, call: Call) -> Answer:
         result = await self._executions.cancel(call.caller, order.execution_id)
         return replace(await self._answer(result, order.max_tokens), is_error=False)
+
+    def _most_read(self, order: GetExecution) -> int:
+        return self._room(order.max_tokens).tokens * MAX_CHARACTERS_PER_TOKEN
 
     def _room(self, max_tokens: int | None) -> Room:
         return Room(self._reporting.tokens, (max_tokens or self._reporting.reply_tokens) - PAGE_FRAME_TOKENS)
@@ -223,15 +291,51 @@ class ExecutionTools:
         return f"\n\nServers you may use: {names}."
 
 
-def _page_of(record: ExecutionRecord, order: GetExecution, stored: Page, **found: Any) -> ExecutionPage:
+def _page_of(record: ExecutionRecord, order: GetExecution, total_bytes: int, **found: Any) -> ExecutionPage:
+    of = {"stream": order.stream} if order.file is None else {"file": order.file}
     return ExecutionPage(
         execution_id=record.id,
         state=record.state,
         outcome=record.outcome,
-        stream=order.stream,
-        total_bytes=stored.total_bytes,
+        exit_code=record.exit_code,
+        total_bytes=total_bytes,
+        stderr_bytes=None if record.under_way or record.outcome is Outcome.COMPLETED else record.stderr_bytes,
+        **of,
         **found,
     )
+
+
+def _in_background(running: RunningExecution) -> Answer:
+    execution_id = running.execution.id
+    told = (
+        f"{running.state} in the background for up to {running.execution.limits.timeout_seconds:g} s, execution "
+        f'{execution_id}\nRead on with get_execution {{"executionId": "{execution_id}", "waitSeconds": 30}}; '
+        "cancel_execution ends it."
+    )
+    reply = ExecutionReport(
+        outcome=None,
+        truncated=False,
+        notice=told,
+        execution_id=execution_id,
+        output="",
+        stderr="",
+        output_bytes=0,
+        stderr_bytes=0,
+        seconds=0,
+        tool_calls=[],
+        tool_call_count=0,
+        mistakes=[],
+        images=0,
+        limits=LimitsBody.of(running.execution.limits),
+    )
+    return Answer(reply, told)
+
+
+def _sources(files: Sequence[GivenFile]) -> dict[str, Source]:
+    given = {file.name: FileInput.model_validate({"text": file.text, "from": file.kept}) for file in files}
+    if len(given) != len(files):
+        raise InvalidArguments("`files` must have each name once.")
+    return sources_of(given)
 
 
 def _progress(running: RunningExecution) -> str:

@@ -9,8 +9,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSche
 from pydantic.alias_generators import to_camel
 
 from orchestrator.catalog.disclosure import Detail
-from orchestrator.domain.execution import Check, Language, Outcome, State, Stream
-from orchestrator.faces.bodies import LimitsBody, MistakeBody, ToolCallBody
+from orchestrator.domain.execution import LONGEST_SECONDS, Check, Language, Outcome, State, Stream
+from orchestrator.faces.bodies import LeftOutBody, LimitsBody, MistakeBody, ToolCallBody, WorkspaceEndBody
+from orchestrator.faces.file_inputs import KeptFile
 
 # What a model may ask a reply to cost. More than that, Claude Code for one does not show but puts into a file.
 FEWEST_TOKENS = 500
@@ -32,6 +33,13 @@ def _separate(query: Any) -> Any:
     return [part for part in re.split(r"[;\n]", query) if part.strip()] or [""] if isinstance(query, str) else query
 
 
+def _by_name(files: Any) -> Any:
+    """Understand the form of the HTTP API, too: an object with the names."""
+    if not isinstance(files, dict) or not all(isinstance(given, dict) for given in files.values()):
+        return files
+    return [{**given, "name": name} for name, given in files.items()]
+
+
 ServerName = Annotated[str | None, Field(max_length=256, description="Only the tools of this server.")]
 ExecutionId = Annotated[str, Field(min_length=1, max_length=64)]
 MaxTokens = Annotated[int | None, Field(ge=FEWEST_TOKENS, le=MOST_TOKENS)]
@@ -44,12 +52,49 @@ Queries = Annotated[
 ]
 
 
+class GivenFile(BaseModel):
+    """A file for the program: text, or one that is kept."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str
+    text: str | None = None
+    kept: Annotated[KeptFile | None, Field(alias="from")] = None
+
+
+# A list, because Gemini's function declarations know no object with names of one's own choice.
+GivenFiles = Annotated[
+    list[GivenFile],
+    BeforeValidator(_by_name),
+    WithJsonSchema(
+        {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "name": {"type": "string"},
+                    "text": {"type": "string"},
+                    "from": {
+                        "type": "object",
+                        "properties": {each: {"type": "string"} for each in ("execution", "workspace", "name")},
+                    },
+                },
+                "required": ["name"],
+            },
+        }
+    ),
+]
+
+
 class ExecuteCode(Arguments):
     code: Annotated[str, Field(min_length=1, description="The program. Print what you want to see.")]
     language: Language = Language.TYPESCRIPT
-    timeout_seconds: Annotated[float | None, Field(ge=0.1, le=300)] = None
+    timeout_seconds: Annotated[float | None, Field(ge=0.1, le=LONGEST_SECONDS)] = None
     max_tokens: Annotated[MaxTokens, Field(description="Longest reply.")] = None
     check: Annotated[Check, Field(description="Rejects what surely fails.")] = Check.STRICT
+    background: Annotated[bool, Field(description="Return at once; may take over 300 s.")] = False
+    files: GivenFiles | None = None
+    workspace: str | None = None
 
 
 class SearchTools(Arguments):
@@ -78,12 +123,18 @@ class ListTools(Arguments):
 class GetExecution(Arguments):
     execution_id: Annotated[str | None, Field(max_length=64, description="Default: your newest.")] = None
     stream: Stream = Stream.STDOUT
+    file: Annotated[str | None, Field(description="Read this instead.")] = None
     offset: Annotated[int, Field(ge=0, le=LARGEST_OFFSET, description="First byte to show.")] = 0
     search: Annotated[
         str | None,
         Field(min_length=1, max_length=1000, description="Show the lines with this text instead; case is ignored."),
     ] = None
+    wait_seconds: Annotated[float, Field(ge=0, le=30, description="Wait for more output, or the end.")] = 0
     max_tokens: MaxTokens = None
+
+
+class ListWorkspaces(Arguments):
+    name: str | None = None
 
 
 class CancelExecution(Arguments):
@@ -91,8 +142,14 @@ class CancelExecution(Arguments):
     max_tokens: MaxTokens = None
 
 
+class FileEntry(Reply):
+    name: str
+    bytes: int
+    media_type: str
+
+
 class ExecutionReport(Reply):
-    outcome: Outcome
+    outcome: Outcome | None = Field(description="null while it runs in the background.")
     truncated: bool = Field(description="Whether the program printed more than `output` or `stderr` shows.")
     notice: str | None = Field(None, description="What went wrong or was left out, and what to do next.")
     execution_id: str
@@ -106,6 +163,11 @@ class ExecutionReport(Reply):
     tool_call_count: int
     mistakes: list[MistakeBody] = Field(description="What the check found in the program.")
     images: int = Field(description="How many pictures follow as image content.")
+    files: list[FileEntry] = Field(description="The first files that it left in /workspace/out.")
+    file_count: int
+    files_left_out: list[LeftOutBody]
+    files_left_out_count: int
+    workspace: WorkspaceEndBody | None = None
     limits: LimitsBody
 
 
@@ -119,13 +181,30 @@ class ExecutionPage(Reply):
     execution_id: str
     state: State
     outcome: Outcome | None = None
-    stream: Stream
+    exit_code: int | None = None
+    stream: Stream | None = None
+    file: str | None = None
+    media_type: str | None = Field(None, description="Of a file that is no text.")
     total_bytes: int
     offset: int | None = None
     text: str | None = None
     next_offset: int | None = Field(None, description="Pass as offset to read on; null at the end.")
+    stderr_bytes: int | None = Field(None, description="Of a program that did not complete.")
     matches: list[SearchMatch] | None = None
     match_count: int | None = None
+
+
+class WorkspaceEntry(Reply):
+    name: str
+    version: str = Field(description="The execution that left it so.")
+    made_at: str
+    files: int
+    bytes: int
+
+
+class WorkspaceListing(Reply):
+    workspaces: list[WorkspaceEntry]
+    files: list[FileEntry] | None = Field(None, description="The first files of the one that was asked for.")
 
 
 class TokenMetrics(Reply):

@@ -14,12 +14,13 @@ from pydantic import BaseModel
 from orchestrator.service.schemas import schema_of
 
 NULL = {"type": "null"}
-# Refused anyway, by name and with the names that are known; the keyword helps no model, and Gemini does not know it.
-_LEFT_OUT = "additionalProperties"
+# What breaks these is refused anyway, in words that say what must be. They help no model to write a call, every client
+# carries them, and Gemini does not know the first.
+_LEFT_OUT = ("additionalProperties", "minLength", "maxLength")
 
 
 def plain_schema_of(model: type[BaseModel]) -> dict[str, Any]:
-    schema = {name: value for name, value in schema_of(model).items() if name != _LEFT_OUT}
+    schema = {name: value for name, value in schema_of(model).items() if name not in _LEFT_OUT}
     required = schema.get("required", ())
     # smolagents tells its model that an argument is required unless it may be null.
     properties = {
@@ -35,4 +36,5 @@ def _plain(argument: dict[str, Any]) -> dict[str, Any]:
     choices = [choice for choice in argument.get("anyOf", ()) if choice != NULL]
     if len(choices) > 1:
         raise TypeError(f"An argument must have one plain type, not {choices}.")
-    return {**(choices[0] if choices else {}), **beside}
+    plain = {**(choices[0] if choices else {}), **beside}
+    return {name: value for name, value in plain.items() if name not in _LEFT_OUT}

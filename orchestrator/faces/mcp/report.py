@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from typing import assert_never
 
 from orchestrator.domain.execution import ExecutionResult, Outcome, Stream
-from orchestrator.faces.bodies import LimitsBody, MistakeBody, ToolCallBody
+from orchestrator.faces.bodies import LeftOutBody, LimitsBody, MistakeBody, ToolCallBody, WorkspaceEndBody
 from orchestrator.faces.mcp.excerpts import Preview, Room, TokenCounter, preview
+from orchestrator.faces.mcp.file_lines import MAX_LISTED_FILES, entry, file_lines
 from orchestrator.faces.mcp.ledger_lines import MAX_DETAIL_CHARACTERS, ledger_lines, seconds
 from orchestrator.faces.mcp.models import ExecutionReport
 
@@ -19,6 +20,7 @@ from orchestrator.faces.mcp.models import ExecutionReport
 MAX_FAILED_CHARACTERS = 9500
 MAX_LISTED_CALLS = 40
 LEDGER_SHARE = 0.25
+FILES_SHARE = 0.2
 # What stderr gets at most while stdout needs the rest: of a program that failed, it says why.
 STDERR_SHARE = 0.2
 STDERR_SHARE_IF_FAILED = 0.6
@@ -58,6 +60,11 @@ class Report:
             ],
             tool_call_count=len(record.tool_calls),
             images=len(self.result.images),
+            files=[entry(file) for file in record.files[:MAX_LISTED_FILES]],
+            file_count=len(record.files),
+            files_left_out=[LeftOutBody.of(each) for each in record.left_out],
+            files_left_out_count=record.left_out_count,
+            workspace=WorkspaceEndBody.of(record.workspace) if record.workspace else None,
             mistakes=[MistakeBody.of(mistake) for mistake in record.mistakes],
             limits=_limits(self.result),
         )
@@ -71,10 +78,12 @@ def report(result: ExecutionResult, max_tokens: int, counter: TokenCounter) -> R
     most = (_all_left_out(result.stdout), _all_left_out(result.stderr))
     frame = [_headline(result, *most), *_notices(result, *most), *map(_gap, most), "\n\nstdout:\n", "\n\nstderr:\n"]
     room = room.without("\n".join(frame)).part(1 - MARGIN)
+    files = file_lines(result.record, room.part(FILES_SHARE))
+    room = room.without("\n".join(files))
     ledger = ledger_lines(result.record.tool_calls, room.part(LEDGER_SHARE), result.stderr.decode(errors="replace"))
     room = room.without("\n".join(ledger))
     stdout, stderr = _previews(result, room, STDERR_SHARE_IF_FAILED if failed else STDERR_SHARE)
-    said = [_headline(result, stdout, stderr), *_notices(result, stdout, stderr), *ledger]
+    said = [_headline(result, stdout, stderr), *_notices(result, stdout, stderr), *files, *ledger]
     printed = [
         f"{stream}:\n{shown.text(_gap(shown)).removesuffix(chr(10))}"
         for stream, shown in ((Stream.STDOUT, stdout), (Stream.STDERR, stderr))
@@ -135,9 +144,8 @@ def _headline(result: ExecutionResult, stdout: Preview, stderr: Preview) -> str:
     if _is_truncated(result, stdout, stderr):
         told = f"{told}, output truncated"
     # An id takes some twenty tokens: it is told where there is something to ask for, and once.
-    if result.outcome not in (Outcome.COMPLETED, Outcome.REJECTED) and not (
-        stdout.left_out_bytes or stderr.left_out_bytes
-    ):
+    to_ask_for = result.outcome not in (Outcome.COMPLETED, Outcome.REJECTED) or result.record.files
+    if to_ask_for and not (stdout.left_out_bytes or stderr.left_out_bytes):
         told = f"{told}, execution {result.execution_id}"
     return told
 
@@ -166,7 +174,8 @@ def _notices(result: ExecutionResult, stdout: Preview, stderr: Preview) -> list[
                 f"{stream}: {shown.left_out_bytes} of {shown.total_bytes} bytes are not shown. Read them with "
                 f"get_execution {where}, find lines with its `search`, or print less."
             )
-    if result.outcome is Outcome.COMPLETED and not (stdout.total_bytes or stderr.total_bytes or result.images):
+    has_shown = stdout.total_bytes or stderr.total_bytes or result.images or record.files
+    if result.outcome is Outcome.COMPLETED and not has_shown:
         notices.append("It printed nothing. Print what you want to see.")
     if result.images:
         notices.append(f"Pictures: {len(result.images)}.")

@@ -1,55 +1,79 @@
-"""The full output of executions as resources: execution://ID/stdout, whole or by offset and length."""
+"""What executions printed and which files they left, as resources: execution://ID/stdout, execution://ID/files/NAME."""
 
 from __future__ import annotations
 
 import re
+from base64 import b64encode
 from dataclasses import dataclass
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 import mcp_types as types
 
 from orchestrator.domain.access import Caller
-from orchestrator.domain.errors import InvalidRequest
+from orchestrator.domain.errors import InvalidRequest, NotFound
 from orchestrator.domain.execution import Filter, Kind, Stream
+from orchestrator.domain.files import require_name
+from orchestrator.faces.mcp.stored_files import is_text
+from orchestrator.service.files import Files
 from orchestrator.service.records import LARGEST_OUTPUT_BYTES, Records
 
 LISTED_EXECUTIONS = 20
+LISTED_FILES = 100
+# What one reply carries of a file.
+LARGEST_FILE_BYTES = 4 * 1024 * 1024
 TEXT = "text/plain"
-TEMPLATE = types.ResourceTemplate(
-    name="output",
-    title="Output of an execution",
-    uri_template="execution://{executionId}/{stream}{?offset,length}",
-    description="What an execution printed; stream is stdout or stderr, offset and length are in bytes.",
-    mime_type=TEXT,
-)
+TEMPLATES = [
+    types.ResourceTemplate(
+        name="output",
+        title="Output of an execution",
+        uri_template="execution://{executionId}/{stream}{?offset,length}",
+        description="What an execution printed; stream is stdout or stderr, offset and length are in bytes.",
+        mime_type=TEXT,
+    ),
+    types.ResourceTemplate(
+        name="file",
+        title="File of an execution",
+        uri_template="execution://{executionId}/files/{+name}{?offset,length}",
+        description="A file that an execution left in /workspace/out; offset and length are in bytes.",
+    ),
+]
+
+Contents = types.TextResourceContents | types.BlobResourceContents
 
 
 @dataclass(frozen=True, slots=True)
-class OutputAddress:
+class Address:
+    """Which bytes of a stream or of a file are meant."""
+
     execution_id: str
-    stream: Stream
+    of: Stream | str  # a stream, or the name of a file
     offset: int = 0
-    length: int = LARGEST_OUTPUT_BYTES
+    length: int | None = None
 
     @classmethod
-    def parse(cls, uri: str) -> OutputAddress:
+    def parse(cls, uri: str) -> Address:
         parts = urlsplit(uri)
-        found = re.fullmatch(r"([0-9A-Za-z-]{1,64})/(stdout|stderr)", f"{parts.netloc}{parts.path}")
+        place = f"{parts.netloc}{parts.path}"
+        found = re.fullmatch(r"([0-9A-Za-z-]{1,64})/(?:(stdout|stderr)|files/(.+))", place)
         if parts.scheme != "execution" or found is None:
-            raise InvalidRequest(f"A resource must be execution://ID/stdout or execution://ID/stderr, not {uri[:200]}.")
+            raise InvalidRequest(
+                "A resource must be execution://ID/stdout, execution://ID/stderr or execution://ID/files/NAME, "
+                f"not {uri[:200]}."
+            )
         query = parse_qs(parts.query)
-        offset, length = _number(query, "offset", 0), _number(query, "length", LARGEST_OUTPUT_BYTES)
-        return cls(found[1], Stream(found[2]), offset, min(max(1, length), LARGEST_OUTPUT_BYTES))
+        of = Stream(found[2]) if found[2] else require_name(unquote(found[3]))
+        return cls(found[1], of, _number(query, "offset") or 0, _number(query, "length"))
 
 
 class Resources:
-    def __init__(self, records: Records) -> None:
+    def __init__(self, records: Records, files: Files) -> None:
         self._records = records
+        self._files = files
 
     async def listed(self, caller: Caller) -> list[types.Resource]:
-        """Return the outputs of the newest programs that the caller may see."""
+        """Return the outputs and the files of the newest programs that the caller may see."""
         records = await self._records.newest(caller, Filter(kind=Kind.PROGRAM), LISTED_EXECUTIONS)
-        return [
+        outputs = [
             types.Resource(
                 uri=f"execution://{record.id}/stdout",
                 name=f"stdout of {record.id}",
@@ -60,16 +84,54 @@ class Resources:
             for record in records
             if record.stdout_bytes
         ]
+        files: list[types.Resource] = []
+        for record in records:
+            if len(files) < LISTED_FILES:
+                files += await self._files_of(caller, record.id)
+        return [*outputs, *files[:LISTED_FILES]]
 
-    async def read(self, caller: Caller, uri: str) -> types.TextResourceContents:
-        address = OutputAddress.parse(uri)
+    async def read(self, caller: Caller, uri: str) -> Contents:
+        address = Address.parse(uri)
+        if not isinstance(address.of, Stream):
+            return await self._read_file(caller, uri, address, address.of)
         record = await self._records.visible(caller, address.execution_id)
-        page = await self._records.output(record, address.stream, address.offset, address.length)
+        length = min(max(1, address.length or LARGEST_OUTPUT_BYTES), LARGEST_OUTPUT_BYTES)
+        page = await self._records.output(record, address.of, address.offset, length)
         return types.TextResourceContents(uri=uri, mime_type=TEXT, text=page.data.decode(errors="replace"))
 
+    async def _files_of(self, caller: Caller, execution_id: str) -> list[types.Resource]:
+        try:
+            files = await self._files.of_execution(caller, execution_id)
+        except NotFound:  # it has left the journal meanwhile
+            return []
+        return [
+            types.Resource(
+                uri=f"execution://{execution_id}/files/{quote(file.name)}",
+                name=file.name,
+                description=f"File of {execution_id}",
+                mime_type=file.media_type,
+                size=file.bytes,
+            )
+            for file in files
+        ]
 
-def _number(query: dict[str, list[str]], name: str, default: int) -> int:
-    text = query.get(name, [str(default)])[-1]
-    if not re.fullmatch(r"[0-9]{1,15}", text):
+    async def _read_file(self, caller: Caller, uri: str, address: Address, name: str) -> Contents:
+        stored = await self._files.of_execution_named(caller, address.execution_id, name)
+        length = address.length if address.length is not None else max(0, stored.file.bytes - address.offset)
+        if length > LARGEST_FILE_BYTES:
+            raise InvalidRequest(
+                f"At most {LARGEST_FILE_BYTES} bytes are read at once; the file has {stored.file.bytes}. "
+                f"Read it in pieces, with ?offset=0&length={LARGEST_FILE_BYTES}."
+            )
+        data, media_type = await stored.read(address.offset, length) if length else b"", stored.file.media_type
+        if await is_text(stored):
+            return types.TextResourceContents(uri=uri, mime_type=media_type, text=data.decode(errors="replace"))
+        return types.BlobResourceContents(uri=uri, mime_type=media_type, blob=b64encode(data).decode())
+
+
+def _number(query: dict[str, list[str]], name: str) -> int | None:
+    if name not in query:
+        return None
+    if not re.fullmatch(r"[0-9]{1,15}", text := query[name][-1]):
         raise InvalidRequest(f"`{name}` must be a whole number.")
     return int(text)

@@ -27,8 +27,9 @@ from orchestrator.faces.mcp.asgi import Application, Exchange
 from orchestrator.faces.mcp.chat_tools import ChatTools
 from orchestrator.faces.mcp.discovery_tools import DiscoveryTools
 from orchestrator.faces.mcp.execution_tools import ExecutionTools, Reporting
-from orchestrator.faces.mcp.resources import TEMPLATE, Resources
+from orchestrator.faces.mcp.resources import TEMPLATES, Resources
 from orchestrator.faces.mcp.tool import Call, Tool
+from orchestrator.faces.mcp.workspace_tools import WorkspaceTools
 
 log = structlog.get_logger()
 
@@ -41,8 +42,8 @@ their results in the sandbox. 4. Print only what matters: only printed output co
 results.
 
 A failed program is a normal result: read its stderr, correct the program, run it again. Each run starts in a fresh \
-sandbox with an empty /workspace. Long output is shortened; get_execution reads or searches the rest without running \
-the program again."""
+sandbox; only files outlast it, in /workspace/out and, with `workspace`, in /workspace/files. Long output is \
+shortened; get_execution reads or searches the rest without running the program again."""
 
 CALLER_KEY = "code_executor.caller"
 GONE_KEY = "code_executor.gone"
@@ -155,7 +156,7 @@ class McpFace:
         return types.ListResourcesResult(resources=await self._resources.listed(_caller(context)))
 
     async def _list_templates(self, context: Context, _: object) -> types.ListResourceTemplatesResult:
-        return types.ListResourceTemplatesResult(resource_templates=[TEMPLATE])
+        return types.ListResourceTemplatesResult(resource_templates=TEMPLATES)
 
     async def _read_resource(
         self, context: Context, params: types.ReadResourceRequestParams
@@ -179,6 +180,7 @@ def build_mcp_face(
     executing = ExecutionTools(
         services.executions,
         services.records,
+        services.files,
         services.questions,
         reporting,
         servers_of,
@@ -186,10 +188,11 @@ def build_mcp_face(
     )
     tools: list[Tool[Any]] = [
         *executing.all(),
+        WorkspaceTools(services.workspaces).list_workspaces,
         *DiscoveryTools(services.toolbox, services.questions).all(),
         *ChatTools(services.chat, services.direct_calls).all(),
     ]
-    resources = Resources(services.records)
+    resources = Resources(services.records, services.files)
     return McpFace(tools, resources, services.intake, structured=structured, version=services.version)
 
 

@@ -102,7 +102,7 @@ def test_roles_that_could_not_be_read_once_are_read_again_and_a_rotated_key_is_r
     write_roles(place, admin={"servers": []})
     keys.rotate(key_files(place), "admin")
     with monkeypatch.context() as broken:
-        broken.setattr(access_files, "read_roles", _too_many_files)
+        broken.setattr(access_files, "_read_document", _too_many_files)
         files.refresh()
     assert files.book.identify(old) is None
     assert files.book.identify(key_of(place, "admin")).role.servers == {"*"}
@@ -296,6 +296,17 @@ def test_a_role_file_with_a_mistake_is_refused_with_its_place(tmp_path, text, co
     (tmp_path / "roles.json").write_text(text)
     with pytest.raises(RolesFileInvalid, match=complaint):
         read_book(tmp_path / "roles.json", tmp_path)
+
+
+def test_a_role_may_have_a_day_and_no_more(tmp_path):
+    def roles(seconds):
+        entry = {"servers": [], "limits": {"timeoutSeconds": seconds}}
+        (tmp_path / "roles.json").write_text(json.dumps({"roles": {"patient": entry}}))
+        return read_book(tmp_path / "roles.json", tmp_path).roles
+
+    assert roles(86_400)["patient"].max_timeout_seconds == 86_400
+    with pytest.raises(RolesFileInvalid, match="timeoutSeconds: Input should be less than or equal to 86400"):
+        roles(86_401)
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ from orchestrator.service.warm_pool import WarmPool
 from tests.support.api import until
 from tests.support.fake_engine import EXIT_3, FOREVER, HELLO, IMPORT_NO_TOOL, PRINT_TOO_MUCH_THEN_EXIT_3, FakeEngine
 from tests.support.fake_journal import FakeJournal
+from tests.support.fake_storage import FakeStorage
 from tests.support.fake_tool_calls import FakeProvisions, FakeToolCalls
 from tests.support.samples import ADMIN, DEVELOPER, OTHER_DEVELOPER, limits, tool_call
 
@@ -47,6 +48,7 @@ class Service:
         self.pool = WarmPool(self.sandboxes, dict, limits(), PoolSize(0, 0, 0, max_age_seconds=60))
         self.readiness = Readiness(self.engine, self.journal)
         self.readiness.problem = None
+        self.storage = FakeStorage(self.journal)
         self.executions = Executions(
             ProgramRules(1024 * 1024, 300, limits),
             self.admission,
@@ -55,6 +57,8 @@ class Service:
             self.tool_calls,
             self.journal,
             self.readiness,
+            self.storage.files,
+            self.storage.workspaces,
         )
 
     async def start(self, code, caller=DEVELOPER, timeout_seconds=5, check=Check.STRICT):

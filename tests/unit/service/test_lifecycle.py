@@ -24,6 +24,7 @@ from orchestrator.service.sandboxes import Sandboxes
 from orchestrator.service.warm_pool import WarmPool
 from tests.support.fake_engine import EXIT_3, FOREVER, HELLO, FakeEngine, FakeSandbox
 from tests.support.fake_journal import FakeJournal
+from tests.support.fake_storage import FakeStorage
 from tests.support.fake_tool_calls import FakeProvisions, FakeToolCalls
 from tests.support.samples import ADMIN, DEVELOPER, limits
 
@@ -75,6 +76,7 @@ class Lifecycle(RuleBasedStateMachine):
         admission = Admission(max_running=2, max_waiting=3, max_running_per_caller=2, max_waiting_per_caller=2)
         readiness = Readiness(self.engine, self.journal)
         readiness.problem = None
+        storage = FakeStorage(self.journal)
         self.executions = Executions(
             ProgramRules(1024 * 1024, 300, limits),
             admission,
@@ -83,6 +85,8 @@ class Lifecycle(RuleBasedStateMachine):
             self.tool_calls,
             self.journal,
             readiness,
+            storage.files,
+            storage.workspaces,
             on_finished=self._note,
         )
         self.reaper = Reaper(self.engine, lambda: self.sandboxes.ids, stray_after_seconds=-1)

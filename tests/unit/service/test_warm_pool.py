@@ -50,6 +50,17 @@ async def test_a_filled_pool_gives_warm_sandboxes_and_an_empty_one_cold(warm):
     assert (cold.warm, hot.warm) == (False, True)
 
 
+async def test_an_execution_that_outlasts_warm_sandboxes_gets_its_own_and_the_pool_goes_on(warm):
+    await warm.fill()
+    idle = warm.pool.idle
+    async with warm.pool.lease(PYTHON, {}, "long", timeout_seconds=86_400) as lease:
+        assert (lease.warm, warm.pool.idle) == (False, idle)
+        assert 86_400 < lease.sandbox.spec.lifetime_seconds < 25 * 3600
+        while not warm.pool.preloaded:
+            await asyncio.wait_for(warm.pool.tend(), 5)  # preloads, though a program runs
+    assert (await warm.use()).warm
+
+
 async def test_no_sandbox_is_leased_twice_and_none_comes_back(warm):
     await warm.fill()
     seen = []

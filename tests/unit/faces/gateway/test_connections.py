@@ -46,7 +46,10 @@ class Servers:
     def tools(self):
         return {"postgres": (Tool("postgres", "query", "Runs a query."),)}
 
-    async def call(self, server, tool, arguments, timeout_seconds, role, room):
+    async def open_session(self, server, sessions, timeout_seconds):
+        pass
+
+    async def call(self, server, tool, arguments, timeout_seconds, role, room, sessions):
         self.asked.append(arguments)
         if self.fault is not None:
             raise self.fault

@@ -62,7 +62,10 @@ class Upstreams:
     def tools(self):
         return {"postgres": (Tool("postgres", "query"), Tool("postgres", "down"))}
 
-    async def call(self, server, tool, arguments, timeout_seconds, role, room):
+    async def open_session(self, server, sessions, timeout_seconds):
+        pass
+
+    async def call(self, server, tool, arguments, timeout_seconds, role, room, sessions):
         self.asked += 1
         await self.go.wait()
         if tool == "down":
@@ -168,7 +171,7 @@ async def test_neither_the_program_nor_the_caller_knows_of_an_answer_that_the_jo
     scene.journal.go.set()
     assert "42" in await call
     assert await scene.recorded() == ["done"]
-    assert [call.outcome for call in scene.notified] == ["done"]
+    assert [(told.number, told.call.outcome) for told in scene.notified] == [(0, "done")]
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from orchestrator.faces.http.execute import EVENTS
+from orchestrator.faces.http.events import EVENTS
 from orchestrator.faces.http.openapi import document
 from orchestrator.faces.http.routes import ROUTES
 
@@ -43,6 +43,11 @@ def test_every_reference_leads_to_a_schema_that_says_something():
     names = set(re.findall(r'"#/components/schemas/(\w+)"', json.dumps(DOCUMENT)))
     assert names == set(DOCUMENT["components"]["schemas"])
     assert all(DOCUMENT["components"]["schemas"][name] for name in names)
+
+
+def test_no_two_schemas_share_a_name():
+    """They would be told apart by where they are in our source."""
+    assert [name for name in DOCUMENT["components"]["schemas"] if "__" in name] == []
 
 
 def test_the_events_of_a_stream_are_typed_and_tool_calls_are_among_them():

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.adapters.tokens import O200kTokenCounter
-from orchestrator.faces.mcp.excerpts import MAX_MATCHES, Matches, Room, matching_lines, page, preview
+from orchestrator.faces.mcp.excerpts import LINE, MAX_MATCHES, Matches, Room, matching_lines, page, preview
 
 COUNTER = O200kTokenCounter()
 PLENTY = 100_000
@@ -146,3 +146,8 @@ def test_matches_keep_within_the_tokens_but_there_is_always_one():
     assert 5 < len(few.shown) < 20
     assert few.left == 300 - len(few.shown)
     assert len(found_in(data, "hit", tokens=1).shown) == 1
+
+
+@pytest.mark.parametrize("data", [b"", b"a", b"a\n", b"\n\n", b"a\r\nb\rc\n\rd", b"\r", b"a\n\r\n\nb\x0b\x0c\x1c\x85c"])
+def test_lines_end_where_python_ends_them(data):
+    assert [found[0] for found in LINE.finditer(data)] == data.splitlines(keepends=True)

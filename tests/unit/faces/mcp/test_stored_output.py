@@ -27,8 +27,18 @@ def test_beyond_the_end_there_is_nothing():
     assert page_text(page(offset=200, text="")) == "stdout of e1 (completed): nothing; it has 100 bytes"
 
 
-def test_a_running_execution_is_said_to_run():
-    assert "(running)" in page_text(page(state=State.RUNNING, outcome=None, offset=0, text="up"))
+def test_a_running_execution_is_said_to_run_and_can_be_waited_for():
+    running = page(state=State.RUNNING, outcome=None, offset=0, text="up", next_offset=100)
+    assert page_text(running).startswith(
+        'stdout of e1 (running): bytes 0 to 100 of 100; go on with "offset": 100, "waitSeconds": 30\n'
+    )
+
+
+def test_one_that_failed_says_how_and_where_to_read_why():
+    failed = page(outcome=Outcome.FAILED, exit_code=3, offset=0, text="out", stderr_bytes=20)
+    assert page_text(failed).startswith(
+        'stdout of e1 (failed with exit code 3): bytes 0 to 100 of 100; "stream": "stderr" has 20 bytes\n'
+    )
 
 
 def test_matches_are_lines_with_their_place():

@@ -24,6 +24,7 @@ from orchestrator.faces.mcp.models import ExecutionPage, SearchTools, ServerList
 from orchestrator.faces.mcp.plain_schema import plain_schema_of
 from orchestrator.faces.mcp.server import INSTRUCTIONS
 from orchestrator.faces.mcp.tool import Answer, Call, Tool
+from orchestrator.faces.mcp.workspace_tools import WorkspaceTools
 from orchestrator.service.budget import Budget
 from orchestrator.service.chat import Chat
 from tests.support.samples import ADMIN, DEVELOPER
@@ -40,8 +41,13 @@ KNOWN_TO_EVERY_CLIENT = {
 
 
 def all_tools(servers: list[str] = SERVERS, chat: Any = None) -> list[Tool[Any]]:
-    executing = ExecutionTools(NOTHING, NOTHING, NOTHING, NOTHING, lambda _: servers)
-    return [*executing.all(), *DiscoveryTools(NOTHING, NOTHING).all(), *ChatTools(Chat(chat, None), NOTHING).all()]
+    executing = ExecutionTools(NOTHING, NOTHING, NOTHING, NOTHING, NOTHING, lambda _: servers)
+    return [
+        *executing.all(),
+        WorkspaceTools(NOTHING).list_workspaces,
+        *DiscoveryTools(NOTHING, NOTHING).all(),
+        *ChatTools(Chat(chat, None), NOTHING).all(),
+    ]
 
 
 def call_by(caller: Caller) -> Call:
@@ -55,8 +61,8 @@ CHATTER = Role("chatter", frozenset(), chat_rooms=frozenset({"*"}))
 each_tool = pytest.mark.parametrize("tool", all_tools(), ids=lambda tool: tool.name)
 
 
-def test_there_are_ten():
-    assert len({tool.name for tool in all_tools()}) == 10
+def test_there_are_eleven():
+    assert len({tool.name for tool in all_tools()}) == 11
 
 
 @each_tool
@@ -148,7 +154,7 @@ def test_what_a_client_carries_of_the_tools_is_small():
         if tool.is_of_use()
     ]
     shown = [tool.model_dump(include={"name", "description", "input_schema"}, by_alias=True) for tool in listed]
-    assert O200kTokenCounter().count(json.dumps(shown, separators=(",", ":"))) <= 1300
+    assert O200kTokenCounter().count(json.dumps(shown, separators=(",", ":"))) <= 1500
 
 
 def test_the_packages_are_named_in_one_line():
@@ -157,7 +163,7 @@ def test_the_packages_are_named_in_one_line():
 
 
 def test_an_image_without_packages_is_not_said_to_have_them():
-    executing = ExecutionTools(NOTHING, NOTHING, NOTHING, NOTHING, lambda _: [], with_packages=False)
+    executing = ExecutionTools(NOTHING, NOTHING, NOTHING, NOTHING, NOTHING, lambda _: [], with_packages=False)
     assert "numpy" not in (executing.all()[0].listed_for(CHATTER, structured=False).description or "")
 
 
@@ -208,7 +214,7 @@ def test_the_instructions_say_what_matters_in_their_first_512_characters():
 def test_chat_is_for_roles_with_rooms_only():
     hermit = Role("hermit", frozenset({"*"}))
     listed = {role.name: [tool.name for tool in all_tools() if tool.is_for(role)] for role in (CHATTER, hermit)}
-    assert len(listed["chatter"]) == 10
+    assert len(listed["chatter"]) == 11
     assert [name for name in listed["chatter"] if name not in listed["hermit"]] == CHAT_TOOLS
 
 

@@ -1,0 +1,212 @@
+"""Files that last from one execution to the next, by name: whose they are, whose turn it is, and which versions."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import replace
+from types import TracebackType
+
+from orchestrator.domain.access import Caller
+from orchestrator.domain.errors import FileNotFound, OrchestratorError, QueueFull, WorkspaceBusy, WorkspaceNotFound
+from orchestrator.domain.execution import Outcome
+from orchestrator.domain.files import (
+    Keep,
+    Kept,
+    Version,
+    Why,
+    WorkspaceEnd,
+    WorkspaceUse,
+    charged,
+    require_workspace_name,
+)
+from orchestrator.service.files import StoredFile
+from orchestrator.service.ports import Contents, FileIndex
+from orchestrator.service.quota import Quota
+
+RETRY_AFTER_SECONDS = 5
+# Files of these kinds never travel, so a workspace that has some is whole without them.
+NO_LOSS = (Why.NOT_A_FILE,)
+
+Key = tuple[str, str]  # owner and name
+
+
+class Turn:
+    """A place in the queue for a workspace, then the workspace; given back exactly once, by leaving the context."""
+
+    def __init__(self, workspaces: Workspaces, key: Key, caller: str) -> None:
+        self._workspaces = workspaces
+        self.key = key
+        self.caller = caller
+        self.mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    @property
+    def has_come(self) -> bool:
+        return self.mine.done()
+
+    def leave(self) -> None:
+        self._workspaces._leave(self)
+
+    async def __aenter__(self) -> None:
+        try:
+            await self.mine
+        except BaseException:
+            self.leave()
+            raise
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.leave()
+
+
+class Workspaces:
+    def __init__(
+        self,
+        index: FileIndex,
+        contents: Contents,
+        quota: Quota,
+        *,
+        versions: int,
+        max_workspaces_per_caller: int,
+        max_waiting_per_caller: int,
+    ) -> None:
+        self._index = index
+        self._contents = contents
+        self._quota = quota
+        self._versions = versions
+        self._max_workspaces = max_workspaces_per_caller
+        self._max_waiting = max_waiting_per_caller
+        self._queues: dict[Key, deque[Turn]] = {}  # whoever is first has the workspace
+
+    # --- for executions ---
+
+    def queue(self, caller: Caller, use: WorkspaceUse) -> Turn:
+        """Give a place in the queue for a workspace, or refuse it."""
+        key = (caller.owner_of(require_workspace_name(use.name)), use.name)
+        if key in self._queues and not use.wait:
+            raise WorkspaceBusy(f"Another execution has the workspace {use.name}.")
+        waiting = sum(turn.caller == caller.key_name for queue in self._queues.values() for turn in list(queue)[1:])
+        if key in self._queues and waiting >= self._max_waiting:
+            message = f"{waiting} of your executions already wait for a workspace."
+            raise QueueFull(message, retry_after_seconds=RETRY_AFTER_SECONDS)
+        turn = Turn(self, key, caller.key_name)
+        self._queues.setdefault(key, deque()).append(turn)
+        if self._queues[key][0] is turn:
+            turn.mine.set_result(None)
+        return turn
+
+    async def current(self, turn: Turn) -> Version | None:
+        """Return what a workspace holds now."""
+        return next(iter(await self._index.versions(*turn.key)), None)
+
+    async def keep(
+        self,
+        turn: Turn,
+        use: WorkspaceUse,
+        execution_id: str,
+        outcome: Outcome | None,
+        before: Version | None,
+        kept: Kept,
+        *,
+        complete: bool,
+    ) -> WorkspaceEnd:
+        """Make what an execution left the newest version, unless that would lose something; say why not."""
+        end = WorkspaceEnd(
+            use.name,
+            version=before.execution_id if before else None,
+            files=len(before.files) if before else 0,
+            bytes=before.bytes if before else 0,
+            left_out=kept.left_out,
+        )
+        if outcome is not Outcome.COMPLETED and use.keep is not Keep.ALWAYS:
+            ended = f"The execution ended as {outcome}." if outcome else "The execution did not come to its end."
+            return replace(end, left_out=(), why_not=ended)
+        version = Version(use.name, execution_id, turn.caller, time.time(), kept.files)
+        if before is not None and before.digest == version.digest and not _lost(kept) and complete:
+            return replace(end, kept=True)  # nothing changed, so the version stands
+        try:
+            why_not = await self._why_not(turn, version, kept, is_new=before is None, complete=complete)
+            if why_not is None:
+                await self._index.add_version(turn.key[0], version, self._versions)
+        except OrchestratorError as error:
+            why_not = error.summary
+        if why_not is not None:
+            return replace(end, why_not=why_not)
+        return WorkspaceEnd(use.name, True, execution_id, len(version.files), version.bytes, left_out=kept.left_out)
+
+    # --- for callers ---
+
+    async def newest(self, caller: Caller) -> Sequence[Version]:
+        """Return the newest version of each workspace that the caller has or shares, newest first."""
+        found = await self._index.newest_versions(caller.owners)
+        return [version for owner, version in found if caller.owner_of(version.workspace) == owner]
+
+    async def versions(self, caller: Caller, name: str) -> Sequence[Version]:
+        """Return the versions of a workspace, newest first, or raise WorkspaceNotFound."""
+        found = await self._index.versions(caller.owner_of(name), name)
+        if not found:
+            raise WorkspaceNotFound(f"You have no workspace {name[:64]}.")
+        return found
+
+    async def file(self, caller: Caller, name: str, file: str, version: str | None = None) -> StoredFile:
+        """Return a file of a workspace, as it is now or as an execution left it, or raise FileNotFound."""
+        chosen = _chosen(await self.versions(caller, name), version)
+        found = next((each for each in chosen.files if each.name == file), None)
+        if found is None:
+            raise FileNotFound(f"The workspace {name} has no file {file[:200]!r}.")
+        return StoredFile(found, self._contents)
+
+    async def restore(self, caller: Caller, name: str, version: str) -> Version:
+        """Make an earlier version the newest, while no execution has the workspace (WorkspaceBusy)."""
+        async with self.queue(caller, WorkspaceUse(name, wait=False)) as _:
+            chosen = _chosen(await self.versions(caller, name), version)
+            await self._index.add_version(caller.owner_of(name), chosen, self._versions)
+            return chosen
+
+    async def delete(self, caller: Caller, name: str) -> int:
+        """Delete a workspace with all versions, while no execution has it; return how many versions there were."""
+        async with self.queue(caller, WorkspaceUse(name, wait=False)) as _:
+            await self.versions(caller, name)
+            return await self._index.drop_workspace(caller.owner_of(name), name)
+
+    async def _why_not(self, turn: Turn, version: Version, kept: Kept, *, is_new: bool, complete: bool) -> str | None:
+        """Say what keeps a version from being whole, or from having a place."""
+        if not complete:
+            return "The sandbox ended before its files were handed over."
+        if lost := _lost(kept):
+            return lost
+        if is_new and len(await self._index.newest_versions([turn.key[0]])) >= self._max_workspaces:
+            return f"There may be {self._max_workspaces} workspaces; delete one first."
+        if not await self._quota.make_room(turn.caller, charged(version.files)):
+            return "The quota for files is used up; delete workspaces, or uploads, first."
+        return None
+
+    def _leave(self, turn: Turn) -> None:
+        queue = self._queues.get(turn.key, deque())
+        if turn not in queue:
+            return
+        queue.remove(turn)
+        if not queue:
+            del self._queues[turn.key]
+        elif not queue[0].mine.done():
+            queue[0].mine.set_result(None)
+
+
+def _chosen(versions: Sequence[Version], execution_id: str | None) -> Version:
+    if execution_id is None:
+        return versions[0]
+    found = next((version for version in versions if version.execution_id == execution_id), None)
+    if found is None:
+        raise FileNotFound(f"The workspace {versions[0].workspace} has no version {execution_id[:64]}.")
+    return found
+
+
+def _lost(kept: Kept) -> str | None:
+    """Say which file would be missing from a version; links and the like never travel and are no loss."""
+    lost = [each for each in kept.left_out if each.why not in NO_LOSS]
+    if lost:
+        return f"{lost[0].name} could not be kept ({lost[0].why.value.replace('_', ' ')})."
+    return "Too many files could not be kept." if kept.left_out_count > len(kept.left_out) else None

@@ -1,0 +1,208 @@
+"""An execution and its files: what it is given, what is kept of it, and whose turn a workspace is."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from orchestrator.domain.errors import IdempotencyMismatch, IntakeFull, JournalUnavailable, WorkspaceBusy
+from orchestrator.domain.execution import CancelledBy, Language, Outcome, State
+from orchestrator.domain.files import FromWorkspace, Given, Keep, Why, WorkspaceUse
+from orchestrator.service import executions as executions_module
+from orchestrator.service.executions import ProgramRequest, new_execution_id
+from tests.support.fake_engine import (
+    CHANGE_THE_WORKSPACE,
+    COPY_THE_INPUTS,
+    FOREVER,
+    HELLO,
+    LEAVE_A_FILE,
+    LEAVE_A_FILE_THEN_EAT_MEMORY,
+    LEAVE_A_FILE_THEN_FAIL,
+    LEAVE_A_FILE_THEN_FLOOD,
+    LEAVE_A_FILE_THEN_GO_ON,
+    LEAVE_A_FILE_THEN_IMPORT_NO_TOOL,
+    LEAVE_MORE_THAN_FITS,
+)
+from tests.support.fake_storage import MEBIBYTE
+from tests.support.samples import DEVELOPER, OTHER_DEVELOPER
+from tests.unit.service.test_executions import Service
+
+PROJECT = WorkspaceUse("project")
+
+
+@pytest.fixture
+async def service():
+    service = Service(max_running=2)
+    yield service
+    await service.executions.drain(0)
+    await service.sandboxes.all_destroyed()
+    assert not service.engine.sandboxes
+    assert service.storage.contents.under_way == 0
+    assert not service.storage.files._held
+
+
+async def begin(service, code=HELLO, caller=DEVELOPER, timeout_seconds=5, **asked):
+    request = ProgramRequest(Language.PYTHON, code, timeout_seconds, **asked)
+    return await service.executions.start(caller, request, new_execution_id())
+
+
+async def run(service, code=HELLO, **asked):
+    return await (await begin(service, code, **asked)).result()
+
+
+async def content(service, result, name):
+    stored = await service.storage.files.of_execution_named(DEVELOPER, result.execution_id, name)
+    return b"".join([piece async for piece in stored.pieces()])
+
+
+async def test_what_a_program_leaves_is_in_its_result_and_can_be_read(service):
+    result = await run(service, LEAVE_A_FILE)
+    assert [(file.name, file.bytes, file.media_type) for file in result.record.files] == [("left.txt", 4, "text/plain")]
+    assert await content(service, result, "left.txt") == b"left"
+    assert (await service.journal.find(result.execution_id)).files == result.record.files
+
+
+@pytest.mark.parametrize(
+    ("code", "outcome"),
+    [
+        (LEAVE_A_FILE, Outcome.COMPLETED),
+        (LEAVE_A_FILE_THEN_FAIL, Outcome.FAILED),
+        (LEAVE_A_FILE_THEN_FLOOD, Outcome.OUTPUT_LIMIT),
+        (LEAVE_A_FILE_THEN_EAT_MEMORY, Outcome.OUT_OF_MEMORY),
+        (LEAVE_A_FILE_THEN_IMPORT_NO_TOOL, Outcome.REJECTED),
+    ],
+)
+async def test_every_ending_keeps_the_files(service, code, outcome):
+    result = await run(service, code)
+    assert (result.outcome, await content(service, result, "left.txt")) == (outcome, b"left")
+
+
+async def test_a_program_that_times_out_keeps_its_files(service):
+    result = await run(service, LEAVE_A_FILE_THEN_GO_ON, timeout_seconds=0.05)
+    assert (result.outcome, await content(service, result, "left.txt")) == (Outcome.TIMED_OUT, b"left")
+
+
+@pytest.mark.parametrize("by", list(CancelledBy))
+async def test_a_cancelled_program_keeps_its_files_and_its_exit_code_says_nothing(service, by):
+    running = await begin(service, LEAVE_A_FILE_THEN_GO_ON)
+    await anext(running.happenings(1))
+    running.cancel(by)
+    result = await running.result()
+    assert (result.outcome, result.record.cancelled_by, result.record.exit_code) == (Outcome.CANCELLED, by, None)
+    assert await content(service, result, "left.txt") == b"left"
+
+
+async def test_a_sandbox_that_does_not_stop_is_destroyed_and_its_files_are_lost(service, monkeypatch):
+    monkeypatch.setattr(executions_module, "STOP_SECONDS", 0.05)
+    service.engine.supervisor_hangs = True
+    running = await begin(service, LEAVE_A_FILE_THEN_GO_ON)
+    await anext(running.happenings(1))
+    running.cancel()
+    result = await running.result()
+    assert (result.outcome, result.record.files) == (Outcome.CANCELLED, ())
+
+
+async def test_what_does_not_fit_is_left_out_by_name(service):
+    service.storage.files.rules = replace(
+        service.storage.files.rules, outputs=replace(service.storage.files.rules.outputs, max_file_bytes=100)
+    )
+    record = (await run(service, LEAVE_MORE_THAN_FITS)).record
+    assert [file.name for file in record.files] == ["a", "c", "d"]
+    assert {each.name: each.why for each in record.left_out} == {"b": Why.TOO_LARGE, "link": Why.NOT_A_FILE}
+    assert record.left_out_count == 2
+
+
+async def test_inputs_are_there_before_the_program_runs(service):
+    given = {"a.txt": Given(b"one"), "sub/b.txt": Given(b"two"), "empty": Given(b"")}
+    result = await run(service, COPY_THE_INPUTS, files=given)
+    names = {file.name for file in result.record.files}
+    assert names == set(given)
+    assert await content(service, result, "sub/b.txt") == b"two"
+
+
+async def test_what_came_with_a_request_is_held_until_its_execution_has_ended(service):
+    large = {"a": Given(b"x" * MEBIBYTE)}
+    running = await begin(service, FOREVER, files=large)
+    with pytest.raises(IntakeFull):
+        await begin(service, files=large)
+    running.cancel()
+    await running.result()
+    assert (await run(service, files=large)).outcome is Outcome.COMPLETED
+
+
+async def test_what_is_refused_holds_nothing(service):
+    service.journal.broken = True
+    for _ in range(3):
+        with pytest.raises(JournalUnavailable):
+            await begin(service, files={"a": Given(b"x" * MEBIBYTE)}, workspace=PROJECT)
+        service.readiness.problem = None
+    service.journal.broken = False
+    result = await run(service, CHANGE_THE_WORKSPACE, files={"a": Given(b"x" * MEBIBYTE)}, workspace=PROJECT)
+    assert result.record.workspace.kept
+
+
+async def test_a_key_names_the_program_with_its_files_and_its_workspace(service):
+    asked = {"idempotency_key": "k", "files": {"a": Given(b"1")}, "workspace": PROJECT}
+    first = await run(service, **asked)
+    assert (await run(service, **asked)).execution_id == first.execution_id
+    for other in ({"files": {"a": Given(b"2")}}, {"workspace": WorkspaceUse("other")}, {"files": {}}):
+        with pytest.raises(IdempotencyMismatch):
+            await begin(service, **{**asked, **other})
+
+
+async def test_a_workspace_lasts_from_one_execution_to_the_next(service):
+    printed = [(await run(service, CHANGE_THE_WORKSPACE, workspace=PROJECT)).stdout for _ in range(3)]
+    assert printed == [b"1\n", b"2\n", b"3\n"]
+    assert (await run(service, CHANGE_THE_WORKSPACE, caller=OTHER_DEVELOPER, workspace=PROJECT)).stdout == b"1\n"
+    other = await run(service, COPY_THE_INPUTS, files={"n": FromWorkspace("project", "count")})
+    assert await content(service, other, "n") == b"3"
+
+
+async def test_an_execution_that_does_not_complete_leaves_its_workspace_as_it_was(service):
+    await run(service, CHANGE_THE_WORKSPACE, workspace=PROJECT)
+    for asked in ({"workspace": PROJECT}, {"workspace": replace(PROJECT, keep=Keep.ALWAYS)}):
+        running = await begin(service, FOREVER, **asked)
+        await anext(running.happenings(1))
+        running.cancel()
+        end = (await running.result()).record.workspace
+        assert (end.name, end.version is not None) == ("project", True)
+    assert (await run(service, CHANGE_THE_WORKSPACE, workspace=PROJECT)).stdout == b"2\n"
+
+
+async def test_files_that_a_sandbox_loses_leave_the_workspace_as_it_was(service):
+    await run(service, CHANGE_THE_WORKSPACE, workspace=PROJECT)
+    service.engine.loses_files = True
+    end = (await run(service, CHANGE_THE_WORKSPACE, workspace=PROJECT)).record.workspace
+    assert (end.kept, "handed over" in end.why_not) == (False, True)
+    service.engine.loses_files = False
+    assert (await run(service, CHANGE_THE_WORKSPACE, workspace=PROJECT)).stdout == b"2\n"
+
+
+async def test_the_second_waits_for_the_first_without_taking_a_place_among_the_running(service):
+    first = await begin(service, FOREVER, workspace=PROJECT)
+    await anext(first.happenings(1))
+    waiting = [await begin(service, CHANGE_THE_WORKSPACE, workspace=PROJECT) for _ in range(2)]
+    assert [(each.state, each.position) for each in waiting] == [(State.QUEUED, 1)] * 2
+    assert service.admission.running == 1
+    assert (await run(service, HELLO)).outcome is Outcome.COMPLETED
+    first.cancel()
+    assert [(await each.result()).stdout for each in waiting] == [b"1\n", b"2\n"]
+
+
+async def test_whoever_does_not_want_to_wait_is_refused(service):
+    first = await begin(service, FOREVER, workspace=PROJECT)
+    with pytest.raises(WorkspaceBusy):
+        await begin(service, workspace=replace(PROJECT, wait=False))
+    first.cancel()
+    await first.result()
+    assert (await run(service, workspace=replace(PROJECT, wait=False))).outcome is Outcome.COMPLETED
+
+
+async def test_whoever_is_cancelled_while_it_waits_keeps_nobody_waiting(service):
+    first = await begin(service, FOREVER, workspace=PROJECT)
+    second, third = [await begin(service, CHANGE_THE_WORKSPACE, workspace=PROJECT) for _ in range(2)]
+    second.cancel()
+    assert (await second.result()).outcome is Outcome.CANCELLED
+    first.cancel()
+    async with asyncio.timeout(5):
+        assert (await third.result()).stdout == b"1\n"
