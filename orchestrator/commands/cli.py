@@ -5,19 +5,22 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated
 
+import structlog
 import typer
-from pydantic import SecretStr
-from rich.table import Table
 
 from orchestrator import __version__
-from orchestrator.adapters.access_files import RolesFileInvalid
+from orchestrator.adapters.access_files import RolesFileInvalid, wait_for_roles
 from orchestrator.commands.access import ensure, rotate, why
+from orchestrator.commands.completion import completion
+from orchestrator.commands.config import config
 from orchestrator.commands.connect import connect
 from orchestrator.commands.executions import executions, show
+from orchestrator.commands.files import files, uploads
+from orchestrator.commands.follow import cancel, follow
 from orchestrator.commands.run import run
+from orchestrator.commands.servers import servers_app
 from orchestrator.commands.terminal import (
     EXIT_BAD_CONFIGURATION,
     EXIT_CANNOT_START,
@@ -28,10 +31,12 @@ from orchestrator.commands.terminal import (
     out,
     plain,
     print_json,
-    print_table,
 )
 from orchestrator.commands.tools import tools
-from orchestrator.settings import PREFIX, Settings
+from orchestrator.commands.workspaces import workspaces_app
+from orchestrator.settings_in_effect import unknown_settings
+
+ROLES_SECONDS = 5.0
 
 app = typer.Typer(
     name="code-executor",
@@ -63,6 +68,9 @@ def serve() -> None:
 
     settings = load_settings(env_file=None)  # whoever starts the daemon gives it an environment
     configure_logs(settings.log_level, settings.log_format)
+    for unknown in unknown_settings():
+        structlog.get_logger().warning("settings.unknown", name=unknown.name, meant=unknown.meant)
+    wait_for_roles(settings.roles_file, ROLES_SECONDS)
     try:
         uvloop.run(serve_daemon(settings))
     except RolesFileInvalid as error:
@@ -116,27 +124,14 @@ def doctor(as_json: AsJson = False) -> None:
         raise typer.Exit(1)
 
 
-def config(as_json: AsJson = False) -> None:
-    """Show the effective settings; secrets are masked."""
-    settings = load_settings()
-    values = {name: getattr(settings, name) for name in Settings.model_fields}
-    for name, value in values.items():
-        if isinstance(value, SecretStr):
-            values[name] = "********"
-        elif isinstance(value, Path):
-            values[name] = str(value)
-    if as_json:
-        print_json(values)
-        return
-    table = Table("Setting", "Value", "From", box=None)
-    for name, value in values.items():
-        origin = "environment or .env" if name in settings.model_fields_set else "default"
-        table.add_row(f"{PREFIX}{name.upper()}", plain(str(value)), origin)
-    print_table(out, table)
-
-
-for command in (serve, launcher, mcp, connect, run, tools, executions, show, why, doctor, config):
+COMMANDS = (
+    *(serve, launcher, mcp, connect, run, follow, cancel, tools, executions, show, files, uploads),
+    *(why, doctor, config, completion),
+)
+for command in COMMANDS:
     app.command()(command)
 for key_command in (ensure, rotate):
     keys_app.command()(key_command)
 app.add_typer(keys_app, name="keys")
+app.add_typer(servers_app, name="servers")
+app.add_typer(workspaces_app, name="workspaces")

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
+from http import HTTPStatus
+from types import MappingProxyType
 from typing import Any
+from urllib.parse import quote
 
 import aiohttp
+from yarl import URL
 
 from orchestrator.upstreams.faults import ResultTooLarge
 from orchestrator.upstreams.sse import EVENT_STREAM, events_in
@@ -26,6 +30,11 @@ class CallFailed(Exception):
 class Event:
     name: str
     fields: dict[str, Any]
+    id: str = ""
+
+
+class ConnectionLost(CallFailed):
+    """The daemon could not be reached, or went away in the middle of an answer."""
 
 
 class ApiClient:
@@ -34,37 +43,107 @@ class ApiClient:
         self._headers = {"Authorization": f"Bearer {key}"}
 
     async def execute(
-        self, code: str, language: str, timeout_seconds: float | None, check: str = "strict"
+        self,
+        code: str,
+        language: str,
+        timeout_seconds: float | None,
+        check: str = "strict",
+        more: Mapping[str, Any] = MappingProxyType({}),
     ) -> AsyncIterator[Event]:
         """Run a program and yield what happens, the last being its result."""
-        order = {"code": code, "language": language, "check": check}
-        body = order if timeout_seconds is None else {**order, "timeoutSeconds": timeout_seconds}
-        patience = aiohttp.ClientTimeout(total=None, sock_read=SILENCE_SECONDS)
-        headers = {"Accept": EVENT_STREAM}
-        async with (
-            self._response("POST", "/execute", patience, json=body, headers=headers) as response,
-            aclosing(events_in(response.content.iter_any(), LARGEST_EVENT_BYTES)) as events,
-        ):
+        body = _order(code, language, timeout_seconds, check, more)
+        async with aclosing(self._events("POST", "/execute", json=body)) as events:
             async for event in events:
-                yield Event(event.kind, json.loads(event.data))
+                yield event
 
-    async def get(self, path: str, parameters: list[tuple[str, str]] | None = None) -> dict[str, Any]:
-        patience = aiohttp.ClientTimeout(total=ANSWER_SECONDS)
-        async with self._response("GET", path, patience, params=parameters or []) as response:
+    async def execute_in_background(
+        self,
+        code: str,
+        language: str,
+        timeout_seconds: float | None,
+        check: str = "strict",
+        more: Mapping[str, Any] = MappingProxyType({}),
+    ) -> dict[str, Any]:
+        """Start a program that nobody waits for; return its id and where to read about it."""
+        body = {**_order(code, language, timeout_seconds, check, more), "background": True}
+        return await self._answer("POST", "/execute", json=body)
+
+    async def follow(self, execution_id: str, last_event_id: str = "") -> AsyncIterator[Event]:
+        """Yield what happens in an execution, from the beginning or after an event, the last being its result."""
+        headers = {"Last-Event-ID": last_event_id} if last_event_id else {}
+        path = f"/executions/{quote(execution_id, safe='')}/events"
+        async with aclosing(self._events("GET", path, headers=headers)) as events:
+            async for event in events:
+                yield event
+
+    async def cancel(self, execution_id: str) -> dict[str, Any]:
+        return await self._answer("DELETE", f"/executions/{quote(execution_id, safe='')}")
+
+    async def get(
+        self, path: str, parameters: list[tuple[str, str]] | None = None, seconds: float = ANSWER_SECONDS
+    ) -> dict[str, Any]:
+        return await self._answer("GET", path, seconds, params=parameters or [])
+
+    async def _answer(self, method: str, path: str, seconds: float = ANSWER_SECONDS, **options: Any) -> dict[str, Any]:
+        patience = aiohttp.ClientTimeout(total=seconds)
+        async with self._response(method, path, patience, **options) as response:
             answer: dict[str, Any] = await response.json()
             return answer
 
+    async def _events(
+        self, method: str, path: str, headers: Mapping[str, str] = MappingProxyType({}), **options: Any
+    ) -> AsyncGenerator[Event, None]:
+        patience = aiohttp.ClientTimeout(total=None, sock_read=SILENCE_SECONDS)
+        headers = {"Accept": EVENT_STREAM, **headers}
+        async with (
+            self._response(method, path, patience, headers=headers, **options) as response,
+            aclosing(events_in(response.content.iter_any(), LARGEST_EVENT_BYTES)) as events,
+        ):
+            async for event in events:
+                yield Event(event.kind, json.loads(event.data), event.id)
+
+    async def order(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Have something done, and return what the daemon says of it."""
+        return await self._answer(method, path, json=body)
+
+    async def has_upload(self, sha256: str) -> bool:
+        patience = aiohttp.ClientTimeout(total=ANSWER_SECONDS)
+        missing = (HTTPStatus.NOT_FOUND,)
+        async with self._response("HEAD", f"/files/{sha256}", patience, expected=missing) as response:
+            return response.status == HTTPStatus.OK
+
+    async def upload(self, sha256: str, size: int, pieces: AsyncIterable[bytes]) -> None:
+        """Send a file in advance; the daemon refuses it if it has another hash."""
+        patience = aiohttp.ClientTimeout(total=None, sock_read=SILENCE_SECONDS)
+        headers = {"Content-Type": "application/octet-stream", "Content-Length": str(size)}
+        parameters = {"sha256": sha256}
+        async with self._response("POST", "/files", patience, data=pieces, headers=headers, params=parameters):
+            pass
+
+    async def download(self, path: str, take: Callable[[bytes], object]) -> None:
+        """Hand over the content of a file, piece by piece."""
+        patience = aiohttp.ClientTimeout(total=None, sock_read=SILENCE_SECONDS)
+        async with self._response("GET", path, patience) as response:
+            async for piece in response.content.iter_any():
+                take(piece)
+
     @asynccontextmanager
     async def _response(
-        self, method: str, path: str, patience: aiohttp.ClientTimeout, **options: Any
+        self,
+        method: str,
+        path: str,
+        patience: aiohttp.ClientTimeout,
+        expected: tuple[HTTPStatus, ...] = (),
+        **options: Any,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """Open a response that is no error; everything else becomes CallFailed, also what fails while it is read."""
         try:
             async with (
                 aiohttp.ClientSession(headers=self._headers, timeout=patience) as session,
-                session.request(method, f"{self._url}{path}", **options) as response,
+                # Percent-encoded already: a name may have characters that would otherwise mean something in a URL.
+                session.request(method, URL(f"{self._url}{path}", encoded=True), **options) as response,
             ):
-                if response.status >= 400:
+                if response.status >= 400 and response.status not in expected:
                     try:
                         problem = await response.json(content_type=None)
                         raise CallFailed(f"{problem['detail']} {problem['hint']} ({problem['code']})")
@@ -72,8 +151,16 @@ class ApiClient:
                         raise CallFailed(f"HTTP {response.status} from {response.url}.") from error
                 yield response
         except aiohttp.ClientConnectorError as error:
-            raise CallFailed(f"No daemon answers at {self._url}. Start it with 'make up'.") from error
+            raise ConnectionLost(f"No daemon answers at {self._url}. Start it with 'make up'.") from error
         except (aiohttp.ClientError, TimeoutError) as error:
-            raise CallFailed(f"The connection to {self._url} broke ({str(error) or 'no answer in time'}).") from error
+            broke = f"The connection to {self._url} broke ({str(error) or 'no answer in time'})."
+            raise ConnectionLost(broke) from error
         except ResultTooLarge as error:
             raise CallFailed(f"The daemon sent an event of more than {error.max_bytes} bytes. Print less.") from error
+
+
+def _order(
+    code: str, language: str, timeout_seconds: float | None, check: str, more: Mapping[str, Any]
+) -> dict[str, Any]:
+    order = {"code": code, "language": language, "check": check, **more}
+    return order if timeout_seconds is None else {**order, "timeoutSeconds": timeout_seconds}

@@ -13,14 +13,18 @@ import aiohttp
 
 from orchestrator.adapters.access_files import RolesFileInvalid, read_book, read_hashes
 from orchestrator.commands import keys
+from orchestrator.commands.held import NotTold, ask
 from orchestrator.daemon import build_engine
 from orchestrator.domain.sandbox import Finding, Verdict
 from orchestrator.domain.upstream import UpstreamState
 from orchestrator.instance import exposed, foreign_files
 from orchestrator.launcher import build_launcher
-from orchestrator.settings import Settings
+from orchestrator.settings import ENV_FILE, Settings
+from orchestrator.settings_in_effect import unknown_settings
 
 LEAST_FREE_BYTES = 1024**3
+ENGINE_SECONDS = 10
+COMPOSE_PROJECT = "mcp-code-executor"  # what scripts/lib.sh calls it
 ENSURE_KEYS = "Run '.venv/bin/code-executor keys ensure'."
 RESTORE_PROFILE = "Restore runner-image/seccomp.json from the repository."
 
@@ -41,6 +45,9 @@ async def examine(settings: Settings) -> list[Finding]:
     return [
         *await _engine(settings),
         *await _daemon(settings),
+        *await _held(settings),
+        *await _containers(),
+        *_settings(),
         _seccomp(settings),
         _roles(settings),
         *_hashes(settings),
@@ -88,11 +95,66 @@ async def _daemon(settings: Settings) -> list[Finding]:
         findings = [_ok("daemon", f"{answers}, {health['status']}")]
     for name, state in health["upstreams"].items():
         if state == UpstreamState.CONNECTED:
-            findings.append(_ok(f"server {name}", state))
+            count = health.get("toolsByServer", {}).get(name, 0)
+            findings.append(_ok(f"server {name}", f"{state}, {count} tools; what they need themselves was not tried"))
         else:
             fix = "Look at the server itself, or correct its entry in servers.json. The daemon keeps trying."
             findings.append(_warning(f"server {name}", state, fix))
     return findings
+
+
+async def _held(settings: Settings) -> list[Finding]:
+    """Compare what the daemon holds with the files here."""
+    try:
+        held = await ask(settings)
+    except NotTold as reason:
+        return [_ok("daemon's configuration", f"not compared: {reason}")]
+    others = [str(other) for other in held.other_values(settings)]
+    if held.is_of_another_directory:
+        found = [
+            _warning("daemon's directory", f"it was started in {held.started_in}", "'make up' here takes it over.")
+        ]
+    else:
+        found = []
+    for check, difference in (
+        ("daemon's settings", "; ".join(others) or None),
+        ("daemon's roles", held.other_roles(settings.roles_file)),
+        ("daemon's servers", held.other_servers(settings)),
+    ):
+        if difference is None:
+            found.append(_ok(check, "as they are here"))
+        else:
+            found.append(_warning(check, difference, "Correct the file if it has a mistake, then run 'make up'."))
+    return found
+
+
+async def _containers() -> list[Finding]:
+    """Look for a container of ours that ended: the daemon sees the server before a database, not the database."""
+    template = "{{.Names}}\t{{.State}}\t{{.Status}}"
+    label = f"label=com.docker.compose.project={COMPOSE_PROJECT}"
+    try:
+        listing = await asyncio.create_subprocess_exec(
+            *("docker", "ps", "--all", "--filter", label, "--format", template),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+        )
+        async with asyncio.timeout(ENGINE_SECONDS):
+            told, _ = await listing.communicate()
+    except (OSError, TimeoutError):
+        return []  # what is the matter with the engine is told where it is looked at
+    rows = [line.split("\t") for line in told.decode().splitlines()]
+    ended = [(name, status) for name, state, status in rows if state != "running" or "(unhealthy)" in status]
+    if rows and not ended:
+        return [_ok("containers", f"{len(rows)} run")]
+    fix = "See its log with 'docker logs', then start it with 'make up'."
+    return [
+        _warning(f"container {name}", status, f"{fix} One that was stopped by hand stays so.") for name, status in ended
+    ]
+
+
+def _settings() -> list[Finding]:
+    fix = "Correct or remove it."
+    return [_warning("settings", str(unknown), fix) for unknown in unknown_settings(ENV_FILE)]
 
 
 def _seccomp(settings: Settings) -> Finding:

@@ -31,6 +31,7 @@ from orchestrator.commands.terminal import (
 )
 from orchestrator.domain.chat import printable
 from orchestrator.domain.execution import Kind, Language, Outcome, State
+from orchestrator.domain.file_words import size_in_words
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _COLOURS = {"completed": "green", "failed": "yellow", "cancelled": "dim"}
@@ -77,16 +78,18 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Show one execution: how it ended, its tool calls and what it printed."""
-    if execution_id is None:
-        newest = ask_daemon("/executions", [("limit", "1"), ("kind", "program")])["executions"]
-        if not newest:
-            fail("You have run nothing yet.", EXIT_CANNOT_CALL)
-        execution_id = str(newest[0]["executionId"])
-    found = ask_daemon(f"/executions/{quote(execution_id, safe='')}")
+    found = ask_daemon(f"/executions/{quote(execution_id or newest_program(), safe='')}")
     if as_json:
         print_json(found)
     else:
         print_one(out, found)
+
+
+def newest_program() -> str:
+    newest = ask_daemon("/executions", [("limit", "1"), ("kind", "program")])["executions"]
+    if not newest:
+        fail("You have run nothing yet.", EXIT_CANNOT_CALL)
+    return str(newest[0]["executionId"])
 
 
 def moment(text: str) -> str:
@@ -104,7 +107,7 @@ def print_list(console: Console, executions: list[Json]) -> None:
     for execution in executions:
         took = execution["executionTime"]
         table.add_row(
-            _local(execution["acceptedAt"]),
+            local_time(execution["acceptedAt"]),
             plain(execution["executionId"]),
             _outcome(execution),
             plain(execution["language"] or ("tool call" if execution["kind"] == "call" else "")),
@@ -131,15 +134,22 @@ def print_one(console: Console, execution: Json) -> None:
     tell("caller", f"{execution['caller']} ({execution['role']})")
     if execution["language"]:
         tell("program", f"{execution['language']}, {execution['codeBytes']} bytes")
-    tell("accepted", _local(execution["acceptedAt"]))
+    tell("accepted", local_time(execution["acceptedAt"]))
     if execution["executionTime"] is not None:
         metrics = execution["metrics"]
         phases = f"queue {metrics['queueMs']:.0f}, start {metrics['startMs']:.0f}, run {metrics['runMs']:.0f}"
         tell("time", f"{execution['executionTime']} ms ({phases}; {metrics['cpuMs']:.0f} ms of CPU)")
+    if workspace := execution.get("workspace"):
+        kept = "changed" if workspace["kept"] else f"not changed: {workspace['whyNot']}"
+        tell("workspace", f"{workspace['name']}, {kept}")
     print_table(console, facts)
     if execution["toolCalls"]:
         console.print()
         print_table(console, _calls(execution["toolCalls"]))
+    if files := execution.get("files"):
+        console.print(Text("\nfiles", "dim"))
+        for file in files:
+            console.print(plain(f"{file['name']}, {size_in_words(file['bytes'])}"))
     for name, printed in (("stdout", execution["output"]), ("stderr", execution["stderr"])):
         if printed:
             console.print(Text(f"\n{name}", "dim"))
@@ -167,5 +177,5 @@ def _outcome(execution: Json) -> Text:
     return plain(word, _COLOURS.get(word, "red"))
 
 
-def _local(iso: str) -> str:
+def local_time(iso: str) -> str:
     return datetime.fromisoformat(iso).astimezone().strftime("%Y-%m-%d %H:%M:%S")

@@ -21,6 +21,7 @@ from orchestrator.domain.chat import printable
 from orchestrator.service.complaints import requirement
 from orchestrator.service.schemas import schema_of
 from orchestrator.settings import ENV_FILE, PREFIX, Settings
+from orchestrator.settings_in_effect import unknown_settings
 
 Json = dict[str, Any]
 
@@ -59,9 +60,16 @@ def fail(message: str, exit_code: int) -> NoReturn:
     raise typer.Exit(exit_code)
 
 
+def warn(message: str) -> None:
+    err.print(plain(f"code-executor: warning: {message}"))
+
+
 def load_settings(env_file: Path | None = ENV_FILE) -> Settings:
     """Read what make reads: the environment, then .env, unless only another user may read that."""
     readable = env_file is not None and os.access(env_file, os.R_OK)
+    if env_file is not None:  # the daemon and its launcher have a log for it
+        for unknown in unknown_settings(env_file):
+            warn(str(unknown))
     try:
         return Settings(_env_file=env_file if readable else None)
     except ValidationError as error:

@@ -1,0 +1,171 @@
+"""`code-executor run --background`, `follow` and `cancel` on a daemon that answers as it is told."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from orchestrator.commands import follow as follow_module
+from orchestrator.commands.cli import app
+
+RESULT = {
+    "outcome": "failed",
+    "exitCode": 3,
+    "state": "finished",
+    "output": "one two\n",
+    "truncated": False,
+    "mistakes": [],
+    "images": None,
+    "error": None,
+}
+
+
+def event(event_id: str, name: str, fields: dict[str, Any]) -> str:
+    return f"id: {event_id}\nevent: {name}\ndata: {json.dumps(fields)}\n\n"
+
+
+class Daemon:
+    """Answers each request for events with the next of its streams, of which a str is events and an int a status."""
+
+    def __init__(self) -> None:
+        self.streams: list[str | int] = []
+        self.asked: list[tuple[str, str, str | None]] = []
+        self.bodies: list[dict[str, Any]] = []
+
+    def run(self, *arguments: str) -> Result:
+        return CliRunner().invoke(app, list(arguments), input="print(4)")
+
+
+@pytest.fixture
+def daemon(monkeypatch: pytest.MonkeyPatch) -> Iterator[Daemon]:
+    fake = Daemon()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            fake.asked.append(("GET", self.path, self.headers.get("Last-Event-ID")))
+            if self.path.startswith("/executions?"):
+                self._answer(200, {"executions": [{"executionId": "newest"}], "next": None})
+                return
+            stream = fake.streams.pop(0)
+            if isinstance(stream, int):
+                self._answer(stream, {"detail": "There is none.", "hint": "Look.", "code": "not_found"})
+                return
+            self.send_response(200)
+            self.send_header("Content-Type", "text/event-stream; charset=utf-8")
+            self.end_headers()
+            self.wfile.write(stream.encode())
+
+        def do_POST(self) -> None:
+            fake.bodies.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self._answer(202, {"executionId": "e1", "state": "running"})
+
+        def do_DELETE(self) -> None:
+            fake.asked.append(("DELETE", self.path, None))
+            self._answer(200, {**RESULT, "executionId": "e1", "outcome": "cancelled"})
+
+        def _answer(self, status: int, body: dict[str, Any]) -> None:
+            data = json.dumps(body).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        monkeypatch.setenv("CODE_EXECUTOR_URL", f"http://127.0.0.1:{server.server_port}")
+        monkeypatch.setenv("CODE_EXECUTOR_KEY", "key")
+        monkeypatch.setattr(follow_module, "PAUSES_SECONDS", (0, 0))
+        yield fake
+        server.shutdown()
+        thread.join()
+
+
+STARTED = event("0-0-0", "started", {"executionId": "e1", "position": 0})
+ONE = event("4-0-0", "stdout", {"text": "one "})
+TWO = event("8-0-0", "stdout", {"text": "two\n"})
+END = event("8-0-0-end", "result", RESULT)
+
+
+def test_a_program_in_the_background_prints_its_id(daemon: Daemon) -> None:
+    ended = daemon.run("run", "-", "--language", "python", "--background", "--timeout", "3600")
+    assert (ended.exit_code, ended.stdout, ended.stderr) == (0, "e1\n", "")
+    assert daemon.bodies == [
+        {"code": "print(4)", "language": "python", "check": "strict", "timeoutSeconds": 3600, "background": True}
+    ]
+
+
+def test_pictures_of_a_program_in_the_background_are_for_follow(daemon: Daemon) -> None:
+    ended = daemon.run("run", "-", "--background", "--images", "pictures")
+    assert (ended.exit_code, daemon.bodies) == (64, [])
+    assert "follow ID --images" in ended.stderr
+
+
+def test_following_prints_what_the_program_prints_and_exits_as_it_did(daemon: Daemon) -> None:
+    daemon.streams = [STARTED + ONE + TWO + END]
+    ended = daemon.run("follow", "e1")
+    assert (ended.exit_code, ended.stdout, ended.stderr) == (3, "one two\n", "")
+
+
+def test_a_lost_connection_is_taken_up_after_the_last_event(daemon: Daemon) -> None:
+    daemon.streams = [STARTED + ONE, STARTED.replace("0-0-0", "4-0-0"), STARTED.replace("0-0-0", "4-0-0") + TWO + END]
+    ended = daemon.run("follow", "e1")
+    assert (ended.exit_code, ended.stdout) == (3, "one two\n")
+    assert [last for _, _, last in daemon.asked] == [None, "4-0-0", "4-0-0"]
+
+
+def test_a_daemon_that_stays_away_is_given_up(daemon: Daemon) -> None:
+    daemon.streams = [STARTED] * 3
+    ended = daemon.run("follow", "e1")
+    assert (ended.exit_code, len(daemon.asked)) == (69, 3)
+    assert "ended the stream before the program ended" in ended.stderr
+
+
+def test_without_an_id_the_newest_program_is_followed(daemon: Daemon) -> None:
+    daemon.streams = [END]
+    daemon.run("follow")
+    assert daemon.asked[-1][1] == "/executions/newest/events"
+
+
+def test_an_execution_that_is_not_there_is_told_at_once(daemon: Daemon) -> None:
+    daemon.streams = [404]
+    ended = daemon.run("follow", "nothing")
+    assert (ended.exit_code, len(daemon.asked)) == (69, 1)
+    assert "There is none. Look. (not_found)" in ended.stderr
+
+
+def test_one_that_was_refused_never_ran(daemon: Daemon) -> None:
+    refused = {**RESULT, "outcome": None, "state": "refused", "error": {"code": "queue_full", "detail": "Too many."}}
+    daemon.streams = [event("0-0-0-end", "result", refused)]
+    ended = daemon.run("follow", "e1")
+    assert ended.exit_code == 69
+    assert "never ran: Too many." in ended.stderr
+
+
+def test_ctrl_c_only_stops_watching(daemon: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(follow_module, "_follow", interrupted)
+    ended = daemon.run("follow", "e1")
+    assert ended.exit_code == 130
+    assert "no longer watching" in ended.stderr
+    assert "code-executor cancel e1" in ended.stderr
+    assert daemon.asked == []
+
+
+def test_cancelling_says_what_became_of_it(daemon: Daemon) -> None:
+    ended = daemon.run("cancel", "e1")
+    assert (ended.exit_code, ended.stderr) == (0, "code-executor: e1 is cancelled\n")
+    assert daemon.asked == [("DELETE", "/executions/e1", None)]
