@@ -2,7 +2,8 @@
 
 python -m deploy.stack default                      the servers that come up without being asked for
 python -m deploy.stack services SERVER…             the compose services they need
-python -m deploy.stack usable SERVER…               those of them that exist and have the variables they need
+python -m deploy.stack usable SERVER…               those of them that exist and have the variables they need; `all` is
+                                                    every server
 python -m deploy.stack without SERVICE,… SERVER…    those of them that need none of the services
 python -m deploy.stack packages SERVER              the Debian packages that its image needs
 python -m deploy.stack write SERVER…                the settings below .build/stack, and what is missing in secrets/;
@@ -11,19 +12,27 @@ python -m deploy.stack secrets                      NAME=value of what is in sec
 python -m deploy.stack daemon-env FILE              NAME='value' of the daemon's settings, and of what a servers.json
                                                     refers to
 python -m deploy.stack launcher-env                 NAME='value' of the launcher's settings
+python -m deploy.stack own                          the services of servers in servers.d that run in containers; says of
+                                                    each that cannot why it is left out
+python -m deploy.stack write-own SERVICE…           what they add to compose.yaml, and the settings of their proxies
+python -m deploy.stack own-network SERVICE          which kind its network is
+python -m deploy.stack own-members SERVICE          the containers besides its own that are on its network
 services, without and write take --proxy pulled where a pulled proxy holds the servers that it can fetch.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from deploy.stack.files import write
+from deploy.stack.own import OwnServer, OwnServers, compose_document, proxy_config
 from deploy.stack.rendering import write_everything
 from deploy.stack.servers import Problem, ProxyKind, Stack
-from deploy.stack.variables import Variables
+from deploy.stack.variables import Variables, given_in
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -45,6 +54,10 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     commands.add_parser("default")
     commands.add_parser("secrets")
     commands.add_parser("launcher-env")
+    commands.add_parser("own")
+    commands.add_parser("write-own").add_argument("names", nargs="*")
+    commands.add_parser("own-network").add_argument("names", nargs=1)
+    commands.add_parser("own-members").add_argument("names", nargs=1)
     commands.add_parser("packages").add_argument("names", nargs=1)
     commands.add_parser("usable").add_argument("names", nargs="*")
     for name in ("services", "without", "write"):
@@ -59,8 +72,9 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 
 
 def run(chosen: argparse.Namespace) -> Iterable[str]:
-    stack = Stack.read(chosen.proxy)
-    variables = Variables.of(chosen.root, stack.generated)
+    given = given_in(chosen.root)
+    stack = Stack.read(chosen.proxy, given)
+    variables = Variables.of(chosen.root, given, stack.generated)
     match chosen.command:
         case "default":
             return stack.default()
@@ -72,6 +86,14 @@ def run(chosen: argparse.Namespace) -> Iterable[str]:
             return variables.secrets_for_compose()
         case "usable":
             return usable(stack, variables, chosen.names)
+        case "own":
+            return own_services(variables)
+        case "write-own":
+            return write_own(variables, chosen.names, chosen.root / ".build" / "stack")
+        case "own-network":
+            return [server.network.value for server in own_named(variables, chosen.names)]
+        case "own-members":
+            return [name for server in own_named(variables, chosen.names) for name in server.backends]
     servers = [stack.server(name) for name in chosen.names]
     match chosen.command:
         case "without":
@@ -88,12 +110,40 @@ def run(chosen: argparse.Namespace) -> Iterable[str]:
 
 def usable(stack: Stack, variables: Variables, names: Iterable[str]) -> Iterator[str]:
     """Yield the servers that can run; say of each other one why it is left out."""
-    for name in dict.fromkeys(names):
+    for name in stack.chosen(names):
         try:
             variables.require(stack.server(name))
             yield name
         except Problem as problem:
             sys.stderr.write(f"  {problem}\n")
+
+
+def own_services(variables: Variables) -> Iterator[str]:
+    """Yield the services of the user's own servers; say of each that cannot run why it is left out."""
+    servers, complaints = OwnServers.read(variables.servers_dir).sorted_out()
+    for complaint in complaints:
+        sys.stderr.write(f"  {complaint}\n")
+    for server in servers:
+        yield server.service
+
+
+def own_named(variables: Variables, services: Iterable[str]) -> list[OwnServer]:
+    wanted = set(services)
+    return [server for server in OwnServers.read(variables.servers_dir).in_containers() if server.service in wanted]
+
+
+def write_own(variables: Variables, services: Iterable[str], into: Path) -> Iterator[str]:
+    """Write what the named services add to compose.yaml; without any, and without an entry on this machine, no file."""
+    servers, own = own_named(variables, services), OwnServers.read(variables.servers_dir)
+    needs_host = own.daemon_needs_host()
+    for server in servers:
+        write(into / server.service / "config.json", f"{json.dumps(proxy_config(server), indent=2)}\n", 0o644)
+    if servers or needs_host:
+        document = compose_document(servers, daemon_needs_host=needs_host)
+        write(into / "own.yaml", f"{json.dumps(document, indent=2)}\n", 0o644)
+    else:
+        (into / "own.yaml").unlink(missing_ok=True)
+    yield from ()
 
 
 if __name__ == "__main__":

@@ -40,7 +40,8 @@ def proxy_document(kind: ProxyKind, container: str, servers: Iterable[Server]) -
 
 
 def daemon_document(kind: ProxyKind, servers: Iterable[Server]) -> dict[str, Any]:
-    behind, beside = [], {}
+    behind: list[str] = []
+    beside: dict[str, dict[str, Any]] = {}
     for server in servers:
         if server.container == PROXY:
             behind.append(server.name)
@@ -48,6 +49,10 @@ def daemon_document(kind: ProxyKind, servers: Iterable[Server]) -> dict[str, Any
             beside[server.name] = {"type": "http", "url": server.url or _address_of(server)}
             if server.contents:
                 beside[server.name]["contents"] = server.contents
+            if server.session:
+                beside[server.name]["session"] = server.session
+            if server.withhold:
+                beside[server.name]["withhold"] = list(server.withhold)
     document: dict[str, Any] = {"mcpServers": beside}
     if behind:
         document["proxy"] = {"url": f"http://{PROXY}:{PORT}", "servers": behind, "path": PATHS[kind]}

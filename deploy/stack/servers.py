@@ -12,6 +12,7 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 PROXY = "mcp-proxy"
+ALL = "all"
 
 
 class Problem(Exception):
@@ -36,6 +37,8 @@ class Server:
     module: str
     url: str
     contents: str
+    session: str
+    withhold: tuple[str, ...]
     args: tuple[str, ...]
     env: Mapping[str, str]
     needs: tuple[str, ...]
@@ -57,6 +60,8 @@ class Server:
             module=table.get("module", ""),
             url=table.get("url", ""),
             contents=table.get("contents", ""),
+            session=table.get("session", ""),
+            withhold=tuple(table.get("withhold", ())),
             args=tuple(table.get("args", ())),
             env=table.get("env", {}),
             needs=tuple(table.get("needs", ())),
@@ -90,9 +95,9 @@ class Stack:
     generated: Mapping[str, str]
 
     @classmethod
-    def read(cls, kind: ProxyKind) -> Stack:
+    def read(cls, kind: ProxyKind, given: Mapping[str, str]) -> Stack:
         tables = tomllib.loads((HERE / "servers.toml").read_text())
-        servers = [Server.from_table(name, table) for name, table in tables["servers"].items()]
+        servers = [Server.from_table(name, _as_given(table, given)) for name, table in tables["servers"].items()]
         return cls(
             servers={server.name: server.behind(kind) for server in servers},
             services={name: tuple(variables) for name, variables in tables["services"].items()},
@@ -101,6 +106,11 @@ class Stack:
 
     def default(self) -> list[str]:
         return [server.name for server in self.servers.values() if server.default]
+
+    def chosen(self, names: Iterable[str]) -> list[str]:
+        """Return the names, each once, with every server there is in the place of "all"."""
+        wanted = [each for name in names for each in (self.servers if name == ALL else (name,))]
+        return list(dict.fromkeys(wanted))
 
     def server(self, name: str) -> Server:
         if name not in self.servers:
@@ -111,3 +121,11 @@ class Stack:
         """Return the compose services that the servers need; those that others depend on come first."""
         names = [name for server in servers for name in (*server.services, server.container)]
         return sorted(dict.fromkeys(names), key=lambda name: name not in self.services)
+
+
+def _as_given(table: Mapping[str, Any], given: Mapping[str, str]) -> Mapping[str, Any]:
+    """Return the table with what takes the place of a variable that nobody has set."""
+    for variable, instead in table.get("without", {}).items():
+        if not given.get(variable):
+            table = {**table, **instead, "env": {**table.get("env", {}), **instead.get("env", {})}}
+    return table

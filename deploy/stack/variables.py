@@ -11,12 +11,14 @@ from pathlib import Path
 
 from deploy import settings_file
 from deploy.stack.files import write
+from deploy.stack.own import VARIABLE, OwnServers
 from deploy.stack.servers import Problem, Server
 
 REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-[^}]*)?\}")
 # For the command line on this side only: a key must not reach the daemon, and paths of this machine mean nothing there.
 NOT_FOR_THE_DAEMON = re.compile(
-    r"CODE_EXECUTOR_(PUBLISH|TEST_\w*|KEY|URL|SECRETS_DIR|SERVERS_FILE|DOCKER_HOST|SECCOMP_FILE|LAUNCHER_SOCKET)"
+    r"CODE_EXECUTOR_(PUBLISH|TEST_\w*|KEY|URL|SECRETS_DIR|SERVERS_FILE|SERVERS_DIR|SERVER_SECRETS_DIR|DOCKER_HOST"
+    r"|SECCOMP_FILE|LAUNCHER_SOCKET|STARTED_IN)"
 )
 # What LAUNCHER_FIELDS in orchestrator/settings.py names, without what means nothing in its container.
 FOR_THE_LAUNCHER = re.compile(
@@ -32,12 +34,16 @@ class Variables:
     given: Mapping[str, str]
     generated: Mapping[str, str]  # by name, the file below the directory of secrets
     secrets_dir: Path
+    servers_dir: Path  # with the servers of the user's own
 
     @classmethod
-    def of(cls, root: Path, generated: Mapping[str, str]) -> Variables:
-        """Take the environment before .env; a variable that is empty is not set."""
-        given = settings_file.read(root / ".env") | {name: value for name, value in os.environ.items() if value}
-        return cls(given, generated, root / (given.get("CODE_EXECUTOR_SECRETS_DIR") or "secrets"))
+    def of(cls, root: Path, given: Mapping[str, str], generated: Mapping[str, str]) -> Variables:
+        return cls(
+            given,
+            generated,
+            secrets_dir=root / (given.get("CODE_EXECUTOR_SECRETS_DIR") or "secrets"),
+            servers_dir=root / (given.get("CODE_EXECUTOR_SERVERS_DIR") or "servers.d"),
+        )
 
     def value(self, name: str) -> str | None:
         if self.given.get(name):
@@ -55,15 +61,20 @@ class Variables:
     def secrets_for_compose(self) -> list[str]:
         """Return NAME=value of each secret that exists and that nobody has given another value."""
         files = {name: self.secrets_dir / file for name, file in self.generated.items() if not self.given.get(name)}
+        files |= {file.name: file for file in self._secrets_of_own_servers()}
         return [f"{name}={file.read_text().strip()}" for name, file in files.items() if file.exists()]
+
+    def _secrets_of_own_servers(self) -> list[Path]:
+        """Return those that containers get; what the daemon itself sends, it reads from files."""
+        directory = self.secrets_dir / "own" / "containers"
+        return [file for file in sorted(directory.glob("*")) if VARIABLE.fullmatch(file.name)]
 
     def lines_for_daemon(self, servers_file: Path) -> list[str]:
         """Return NAME='value' of the daemon's own settings and of what its servers.json names as ${NAME}."""
         servers = servers_file.read_text() if servers_file.exists() else ""
         own = [name for name in self.given if name.startswith("CODE_EXECUTOR_")]
-        return self._lines(
-            name for name in (*own, *REFERENCE.findall(servers)) if not NOT_FOR_THE_DAEMON.fullmatch(name)
-        )
+        named = (*REFERENCE.findall(servers), *OwnServers.read(self.servers_dir).references_of_daemon())
+        return self._lines(name for name in (*own, *named) if not NOT_FOR_THE_DAEMON.fullmatch(name))
 
     def lines_for_launcher(self) -> list[str]:
         """Return NAME='value' of what the launcher needs to know, and of no secret."""
@@ -72,6 +83,11 @@ class Variables:
     def _lines(self, names: Iterable[str]) -> list[str]:
         values = {name: self.value(name) for name in sorted(set(names))}
         return [_environment_line(name, value) for name, value in values.items() if value]
+
+
+def given_in(root: Path) -> dict[str, str]:
+    """Return the environment before .env; a variable that is empty is not set."""
+    return settings_file.read(root / ".env") | {name: value for name, value in os.environ.items() if value}
 
 
 def referred_to(texts: Iterable[str]) -> list[str]:

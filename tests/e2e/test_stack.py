@@ -5,11 +5,8 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
-import os
 import secrets
-import shutil
 import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -25,9 +22,8 @@ import pytest
 
 from tests.support.api import Api
 from tests.support.installation import Installation
+from tests.support.stack import PROJECT, address_of, compose_command, direct, logs_of, run, settings_in, urls_in
 
-PROJECT = Path(__file__).resolve().parents[2]
-SOURCES = PROJECT / "deploy" / "stack"
 CHOSEN = PROJECT / ".build" / "stack"
 READY_SECONDS = 120
 # The first test waits for all servers to come up, too.
@@ -59,17 +55,6 @@ AWAY = (OSError, http.client.HTTPException, json.JSONDecodeError)
 
 class RpcError(Exception):
     pass
-
-
-def run(*command: str, **environment: str) -> str:
-    ended = subprocess.run(command, cwd=PROJECT, env=os.environ | environment, capture_output=True, text=True)
-    assert ended.returncode == 0, f"{command}: {ended.stderr}"
-    return ended.stdout
-
-
-def compose_command() -> list[str]:
-    plugin = subprocess.run(("docker", "compose", "version"), capture_output=True)
-    return ["docker", "compose"] if plugin.returncode == 0 else ["docker-compose"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,16 +149,6 @@ class RunningStack:
         return run("docker", "inspect", "--format", "{{.State.StartedAt}}", self.container(server))
 
 
-def address_of(container: str) -> str:
-    """Empty while the container does not run."""
-    addresses = "{{range .NetworkSettings.Networks}}{{.IPAddress}} {{end}}"
-    return (run("docker", "inspect", "--format", addresses, container).split() or [""])[0]
-
-
-def direct() -> urllib.request.OpenerDirector:
-    return urllib.request.build_opener(urllib.request.ProxyHandler({}))
-
-
 def parse(text: str) -> Any:
     """A reply is plain JSON or one event of a stream."""
     lines = [line.removeprefix("data:") for line in text.splitlines() if line.startswith("data:")]
@@ -187,32 +162,13 @@ def chosen_images() -> dict[str, str]:
     return dict(line.split("=", 1) for line in lines)
 
 
-def settings_in(directory: Path, kind: str) -> dict[str, str]:
-    own_secrets = {"CODE_EXECUTOR_SECRETS_DIR": str(directory / "secrets")}
-    command = (sys.executable, "-m", "deploy.stack", "--root", str(directory))
-    run(*command, "write", "--proxy", kind, *SERVERS, **own_secrets)
-    made = run(*command, "secrets", **own_secrets).splitlines()
-    start = directory / ".build" / "stack" / "mcp-postgres"
-    start.mkdir()
-    for file in ("start.sh", "sample.sql"):
-        shutil.copy(SOURCES / "postgres" / file, start)
-    return dict(line.split("=", 1) for line in made)
-
-
-def urls_in(servers_file: Path) -> dict[str, str]:
-    document = json.loads(servers_file.read_text())
-    proxy = document.get("proxy", {"servers": ()})
-    behind = {name: proxy["url"] + proxy["path"].format(server=name) for name in proxy["servers"]}
-    return behind | {name: entry["url"] for name, entry in document["mcpServers"].items()}
-
-
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStack]:
     directory = tmp_path_factory.mktemp("stack")
     directory.chmod(0o755)
     prefix = f"test-{secrets.token_hex(4)}-"
     images = chosen_images()
-    variables = settings_in(directory, "pulled" if "MCP_PROXY_IMAGE" in images else "ours")
+    variables = settings_in(directory, "pulled" if "MCP_PROXY_IMAGE" in images else "ours", SERVERS)
     settings = directory / ".build" / "stack"
     environment = {**images, **variables, "STACK_PREFIX": prefix, "STACK_DIR": str(settings)}
     files = ("-f", "compose.yaml", "-f", str(settings / "networks.yaml"), "--project-directory", str(PROJECT))
@@ -503,11 +459,6 @@ def test_the_password_is_in_no_log_no_settings_and_no_image(stack: RunningStack)
     seen += [path.read_text() for path in (stack.directory / ".build").rglob("*") if path.is_file()]
     assert [text for text in seen if password in text] == []
     assert run("docker", "inspect", server).count(password), "the search would not find it anywhere"
-
-
-def logs_of(container: str) -> str:
-    ended = subprocess.run(("docker", "logs", container), capture_output=True, text=True, check=True)
-    return ended.stdout + ended.stderr
 
 
 # The four validations of the system that this one reproduces, through a daemon of our own in front of the stack.

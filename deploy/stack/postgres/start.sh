@@ -3,15 +3,18 @@
 #   mcp_user    the MCP server `postgres` logs in as it. It reads everything, and as a member of mcp_owner it also writes,
 #               unless MCP_POSTGRES_READ_ONLY is true or the volume is full
 #   mcp_owner   cannot log in; may create in the database, and owns the sample and what mcp_user made before the last start
-#   mcp_reader  reads everything; for servers that only read
+#   mcp_reader  reads everything; for servers that only read. Cannot log in where it is given no password
 # The superuser is reached from inside the container only: docker exec -it mcp-postgres psql -U postgres app
+# MCP_POSTGRES_EXTENSION names an extension that has to be loaded when the server starts, and that the database then has.
 set -eu
-: "${PGDATA:?}" "${MCP_POSTGRES_PASSWORD:?}" "${MCP_POSTGRES_READER_PASSWORD:?}"
+: "${PGDATA:?}" "${MCP_POSTGRES_PASSWORD:?}"
 READ_ONLY=${MCP_POSTGRES_READ_ONLY:-false}
 MAX_MEGABYTES=${MCP_POSTGRES_MAX_MEGABYTES:-4096}
+EXTENSION=${MCP_POSTGRES_EXTENSION:-}
 LOOK_EVERY_SECONDS=5
 # Not below the data, because that moves when it is complete.
 SAMPLE_OFFERED=$PGDATA.sample-offered
+EXTENSION_MADE=$PGDATA.extension-made
 HERE=$(dirname "$0")
 
 case $READ_ONLY in true | false) ;; *) echo "MCP_POSTGRES_READ_ONLY must be true or false, not $READ_ONLY." >&2 && exit 64 ;; esac
@@ -24,7 +27,7 @@ case $MAX_MEGABYTES in '' | *[!0-9]*) echo "MCP_POSTGRES_MAX_MEGABYTES must be a
 as_superuser() {
     statements=$1 && shift
     postgres --single "$@" -D "$PGDATA" -c exit_on_error=on -c log_min_error_statement=panic -c jit=off \
-        -c search_path=pg_catalog app >/dev/null <<END
+        -c search_path=pg_catalog -c shared_preload_libraries="$EXTENSION" app >/dev/null <<END
 $statements
 END
 }
@@ -59,7 +62,7 @@ make_roles() {
         echo "GRANT pg_read_all_data TO $role;"
     done
     echo "ALTER ROLE mcp_user PASSWORD '$MCP_POSTGRES_PASSWORD';"
-    echo "ALTER ROLE mcp_reader PASSWORD '$MCP_POSTGRES_READER_PASSWORD';"
+    [ -z "${MCP_POSTGRES_READER_PASSWORD:-}" ] || echo "ALTER ROLE mcp_reader PASSWORD '$MCP_POSTGRES_READER_PASSWORD';"
     echo "ALTER ROLE mcp_reader SET default_transaction_read_only = on;"
     echo "DO \$\$ DECLARE f regprocedure; BEGIN FOR f IN SELECT oid FROM pg_proc WHERE pronamespace = 'pg_catalog'::regnamespace AND proname ~ '^(pg_((terminate|cancel)_backend|sleep|(try_)?advisory_|logical_emit_message)|lo_|lowrite\$)' LOOP EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC', f); END LOOP; END \$\$;"
     # What a superuser has created stays his own; what callers have created belongs to the role that can lose its rights.
@@ -69,6 +72,18 @@ make_roles() {
     echo "GRANT CONNECT ON DATABASE app TO mcp_user, mcp_reader;"
     echo "GRANT CREATE ON DATABASE app TO mcp_owner;"
     echo "GRANT CREATE ON SCHEMA public TO mcp_owner;"
+}
+
+# An extension of another version than the one that is installed does not load, and can only be updated by the first statement
+# of a session: so even asking whether there is one would be too late.
+ensure_extension() {
+    [ -n "$EXTENSION" ] || return 0
+    if [ -e "$EXTENSION_MADE" ]; then
+        as_superuser "ALTER EXTENSION $EXTENSION UPDATE;"
+    else
+        as_superuser "CREATE EXTENSION IF NOT EXISTS $EXTENSION SCHEMA public;"
+        : >"$EXTENSION_MADE"
+    fi
 }
 
 # By rights, because any session can leave a read-only transaction. A right that was given to everybody would remain, and
@@ -126,6 +141,7 @@ watch_volume() {
 }
 
 [ -s "$PGDATA/PG_VERSION" ] || make_cluster
+ensure_extension
 as_superuser "$(make_roles)"
 [ -e "$SAMPLE_OFFERED" ] || offer_sample
 if [ "$READ_ONLY" = true ] || is_full; then
@@ -138,4 +154,5 @@ fi
 # As a child of init: of its own children, PostgreSQL expects that they are its sessions.
 [ "$READ_ONLY" = true ] || (watch_volume &)
 allow_connections
-exec postgres -c listen_addresses='*' -c jit=off -c password_encryption=scram-sha-256 -c max_wal_size=512MB
+exec postgres -c listen_addresses='*' -c jit=off -c password_encryption=scram-sha-256 -c max_wal_size=512MB \
+    -c shared_preload_libraries="$EXTENSION"

@@ -1,0 +1,1 @@
+"""An MCP server for TimescaleDB whose results are typed: rows are objects, and an error is an error."""
