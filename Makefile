@@ -2,14 +2,15 @@
 SHELL := /bin/bash
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help up down restart logs status doctor test test-unit test-clients check fmt bench image clean rotate-keys venv engine lock stack chaos mutation figures
+.PHONY: help up down restart logs status backup restore install uninstall doctor test test-unit test-clients test-servers check fmt bench image clean rotate-keys venv engine lock stack chaos mutation figures
 
 help: ## Show this help
 	@echo "MCP Code Executor: make TARGET"; echo
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-14s %s\n", $$1, $$2 }'
 	@echo; echo "Settings: CODE_EXECUTOR_* in the environment or in .env; CODE_EXECUTOR_PUBLISH=127.0.0.1:9091 is where the"
 	@echo "API is published. BASE=auto|pull|bootstrap and BASE_IMAGE_NAME choose the base image, REFRESH=1 fetches it again."
-	@echo "PROFILES=playwright,minio adds MCP servers (docs/servers.md), STACK=0 leaves out the default ones."
+	@echo "PROFILES=playwright,minio adds MCP servers, PROFILES=all each that needs no account (docs/servers.md); STACK=0 leaves"
+	@echo "out the default ones."
 
 up: engine venv image stack ## Set everything up, start the daemon and its MCP servers, and return when the daemon is ready
 	@scripts/up.sh
@@ -27,6 +28,18 @@ logs: ## Follow the daemon's log (FOLLOW=0: only print it)
 status: ## Show the containers of the daemon and the MCP servers, and its health
 	@scripts/status.sh
 
+backup: ## Back up the daemon's data into one file, also while it runs (FILE=path)
+	@scripts/backup.sh
+
+restore: ## Put the data of a backup in place of what is there: make restore FILE=path (FORCE=1: also of newer data)
+	@scripts/restore.sh
+
+install: venv ## Put code-executor on the PATH of this user, with completion for bash and zsh
+	@scripts/install.sh install
+
+uninstall: ## Take code-executor off the PATH again; 'make clean' removes the rest, with the data
+	@scripts/install.sh uninstall
+
 doctor: venv ## Check engine, host, runner image, daemon, roles, keys and disk, each with its fix
 	@.venv/bin/code-executor doctor
 
@@ -38,6 +51,9 @@ test-unit: venv ## Run the quick unit tests only; they need neither engine nor o
 
 test-clients: engine venv image ## Run real MCP clients against a scripted model and see what it is sent (PYTEST="-k codex")
 	@scripts/test.sh clients
+
+test-servers: engine venv image ## Run the MCP servers that are asked for by name, with real backends (TEST_SERVERS="minio n8n")
+	@scripts/test.sh servers
 
 check: venv ## Run ruff, mypy, import-linter, shellcheck, bandit, hadolint and pip-audit
 	@scripts/check.sh

@@ -4,17 +4,20 @@
 # a pulled base stays as it is, because the image's own build can install them; ours comes with them.
 #   BASE=auto|pull|bootstrap      how to get it (auto: pull, otherwise bootstrap)
 #   BASE_IMAGE_NAME=…             what to pull
+#   SUITE=trixie                  another Debian, for an image whose packages are in no other
 #   REFRESH=1                     get it anew, with today's security updates
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 . "$ROOT/scripts/building.sh"
 
-readonly SUITE=bookworm
+readonly OWN_SUITE=bookworm
+readonly SUITE=${SUITE:-$OWN_SUITE}
 readonly VARIANT=${1:+-$1}
 readonly VARIANT_PACKAGES="${*:2}"
 readonly PACKAGES=python3,ca-certificates${VARIANT_PACKAGES:+,${VARIANT_PACKAGES// /,}}
 readonly IMAGE=$BASE_IMAGE$VARIANT
-readonly PULLED=${BASE_IMAGE_NAME:-debian:$SUITE-slim}
+if [ "$SUITE" = "$OWN_SUITE" ]; then PULLED=${BASE_IMAGE_NAME:-debian:$SUITE-slim}; else PULLED=debian:$SUITE-slim; fi
+readonly PULLED
 readonly HOW=${BASE:-auto}
 readonly KEYRING=/usr/share/keyrings/debian-archive-keyring.gpg
 
@@ -24,11 +27,12 @@ bootstrap_inputs() { { echo "$SUITE $PACKAGES" && declare -f bootstrap; } | sha2
 
 try_pull() { pull "$PULLED" pull.log; }
 
-# The machine's own mirrors for this suite; nothing when it runs another Debian, then mmdebstrap knows its own.
+# The machine's own mirrors; nothing when it runs another Debian than ours, then mmdebstrap knows its own.
 host_mirrors() {
     # shellcheck disable=SC2016  # apt fills in the fields
     apt-get indextargets --format '$(REPO_URI) $(RELEASE) $(COMPONENT)' 'Created-By: Packages' |
-        grep -E " $SUITE(-updates|-security)? main\$" | sort -u | sed "s|^|deb [signed-by=$KEYRING] |" || true
+        grep -E " $OWN_SUITE(-updates|-security)? main\$" | sort -u |
+        sed -e "s| $OWN_SUITE| $SUITE|" -e "s|^|deb [signed-by=$KEYRING] |" || true
 }
 
 # What the host's apt needs to reach its mirrors (proxy, certificates) is needed here too, but not in the image.
@@ -79,7 +83,13 @@ use_bootstrapped() {
 use_with_more_packages() {
     local base
     base=$(cat "$BUILD/base-image")
-    if [ "$base" = "$BASE_IMAGE" ]; then use_bootstrapped; else use "$base"; fi
+    if [ "$base" = "$BASE_IMAGE" ]; then
+        use_bootstrapped
+    elif [ "$SUITE" = "$OWN_SUITE" ]; then
+        use "$base"
+    else
+        use_pulled
+    fi
 }
 
 use_what_is_there() {

@@ -44,12 +44,13 @@ install_wheels() {
 # npm names the engine's processor in its own way.
 npm_platform() { if [ "$(engine_platform)" = aarch64 ]; then echo arm64; else echo x64; fi; }
 
-# install_modules SOURCE TARGET: what the lock in SOURCE names, for the engine's platform.
+# install_modules SOURCE TARGET [install]: what the lock in SOURCE names, for the engine's platform. 'npm ci' refuses a lock that
+# lacks the binaries of other systems, which not every registry has; 'npm install' takes such a lock, too.
 install_modules() {
     mkdir -p "$2"
     cp "$1"/package*.json "$2/"
     # Scripts of packages would run here, as whoever runs make.
-    npm ci --prefix "$2" --os=linux --cpu="$(npm_platform)" --ignore-scripts --omit=dev --no-audit --no-fund --loglevel=error
+    npm "${3:-ci}" --prefix "$2" --os=linux --cpu="$(npm_platform)" --ignore-scripts --omit=dev --no-audit --no-fund --loglevel=error
     rm -rf "$2"/node_modules/.bin
 }
 

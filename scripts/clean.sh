@@ -4,14 +4,14 @@ set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 . "$ROOT/scripts/owner.sh"
 
-readonly VOLUMES=("$VOLUME" "${STACK_VOLUMES[@]/#/mcp-code-executor-}")
+readonly VOLUMES=("$VOLUME" "${STACK_VOLUMES[@]/#/$PROJECT-}")
 LEFT=''
 
 ask() {
     local answer=''
     [ -z "${FORCE:-}" ] || return 0
     say "This removes the recorded executions (volume $VOLUME), the data of the MCP servers (database, files, memory),"
-    say "the keys (secrets/), the images, .venv and .build."
+    say "the keys and tokens (secrets/), the servers that you have added (servers.d/), the images, .venv and .build."
     read -r -p "Type yes to go on: " answer || true
     [ "$answer" = yes ] || fail "Nothing was removed."
 }
@@ -59,6 +59,8 @@ our_engine_pid() {
     pid=$(cat "$BUILD/dockerd.pid" 2>/dev/null) && is_dockerd "$pid" && echo "$pid"
 }
 
+leave_backups() { [ ! -d backups ] || leave "The backups in backups/ stay; remove them yourself."; }
+
 remove_build() {
     local engine
     if engine=$(our_engine_pid); then
@@ -77,6 +79,13 @@ remove_keys() {
     [ ! -d "$directory" ] || leave "The keys in $directory stay, because CODE_EXECUTOR_SECRETS_DIR names it; remove them yourself."
 }
 
+remove_own_servers() {
+    local directory
+    rm -rf servers.d
+    directory=$(servers_dir)
+    [ ! -d "$directory" ] || leave "The servers in $directory stay, because CODE_EXECUTOR_SERVERS_DIR names it; remove them yourself."
+}
+
 main() {
     ask
     # Not while the question waits for its answer.
@@ -84,7 +93,10 @@ main() {
     "$ROOT/scripts/down.sh"
     remove_from_engine
     remove_keys
+    "$ROOT/scripts/install.sh" uninstall
+    remove_own_servers
     rm -rf "$VENV" mcp_code_executor.egg-info
+    leave_backups
     remove_build
     if [ -n "$LEFT" ]; then say "Everything else is removed."; else say "Everything is removed."; fi
 }

@@ -22,9 +22,32 @@ export_servers_file() {
     export SERVERS_FILE_NAME SERVERS_FILE_DIRECTORY
 }
 
+# All of the directory, because the name is given to another file when this one is replaced; the daemon does not see it.
+export_roles_file() {
+    local file
+    file=$(realpath -m "$(configured CODE_EXECUTOR_ROLES_FILE roles.json)")
+    ROLES_FILE_NAME=$(basename "$file")
+    ROLES_FILE_DIRECTORY=$(dirname "$file")
+    export ROLES_FILE_NAME ROLES_FILE_DIRECTORY
+}
+
+# What the daemon sees of the user's own servers. Made here: the engine would make them as root.
+export_own_servers() {
+    local tokens
+    CODE_EXECUTOR_SERVERS_DIR=$(servers_dir)
+    [ "$CODE_EXECUTOR_SERVERS_DIR" != "$ROOT" ] ||
+        fail "The daemon would see all of $ROOT; set CODE_EXECUTOR_SERVERS_DIR to a directory of its own."
+    tokens=$(secrets_dir)/own
+    mkdir -p "$CODE_EXECUTOR_SERVERS_DIR" "$tokens/daemon" "$tokens/containers"
+    # Nobody else on this machine passes; the daemon has what is inside mounted.
+    chmod 0700 "$tokens"
+    export CODE_EXECUTOR_SERVERS_DIR
+}
+
 # After compose.yaml, because the networks of the servers are additions to it.
 export_files() {
     COMPOSE_FILE=$(configured COMPOSE_FILE compose.yaml):$STACK_BUILD/networks.yaml
+    [ ! -f "$STACK_BUILD/own.yaml" ] || COMPOSE_FILE+=:$STACK_BUILD/own.yaml
     export COMPOSE_FILE
 }
 
@@ -68,9 +91,12 @@ compose() {
 }
 
 main() {
+    export STARTED_IN=$ROOT
     require_compose
     write_settings
     export_servers_file
+    export_roles_file
+    export_own_servers
     export_files
     export_stack
     [ "$1" != up ] || export_socket

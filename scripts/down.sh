@@ -9,7 +9,7 @@ set -euo pipefail
 # The launcher goes last: without it no sandbox is removed.
 stop_daemon() {
     local name
-    for name in "$DAEMON" "$LAUNCHER"; do
+    for name in "$DAEMON" "$ROLES" "$LAUNCHER"; do
         docker inspect "$name" >/dev/null 2>&1 || continue
         docker stop --time 30 "$name"
         docker rm --force "$name"

@@ -5,16 +5,19 @@ ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 BUILD=$ROOT/.build
 LOGS=$BUILD/log
 VENV=$ROOT/.venv
-DAEMON=mcp-code-executor
-LAUNCHER=mcp-code-executor-launcher
-VOLUME=mcp-code-executor-data
-STACK_VOLUMES=(launcher workspace memory postgres s3 arango images)
+# With STACK_PREFIX, which compose.yaml knows too, another installation runs beside this one; the tests do so.
+PREFIX=${STACK_PREFIX:-}
+PROJECT=${PREFIX}mcp-code-executor
+DAEMON=$PROJECT
+LAUNCHER=$PROJECT-launcher
+ROLES=$PROJECT-roles
+VOLUME=$PROJECT-data
+STACK_VOLUMES=(launcher roles workspace memory postgres timescale s3 arango n8n images)
 STACK_BUILD=$BUILD/stack
-PROJECT=mcp-code-executor
 BASE_IMAGE=mcp-code-executor/base
 RUNNER_IMAGE=mcp-code-executor/runner
 ORCHESTRATOR_IMAGE=mcp-code-executor/orchestrator
-readonly ROOT BUILD LOGS VENV DAEMON LAUNCHER VOLUME STACK_VOLUMES STACK_BUILD PROJECT BASE_IMAGE RUNNER_IMAGE ORCHESTRATOR_IMAGE
+readonly ROOT BUILD LOGS VENV PREFIX DAEMON LAUNCHER ROLES VOLUME STACK_VOLUMES STACK_BUILD PROJECT BASE_IMAGE RUNNER_IMAGE ORCHESTRATOR_IMAGE
 
 cd "$ROOT"
 # What is made here is read by other users in containers.
@@ -31,7 +34,7 @@ say() { printf '%s\n' "$*"; }
 warn() { printf '%s\n' "$*" >&2; }
 
 fail() {
-    printf '\nmake: %s\n' "$*" >&2
+    printf '\n%s: %s\n' "${SPEAKER:-make}" "$*" >&2
     exit 1
 }
 
@@ -153,6 +156,8 @@ configured() {
     printf '%s' "${value:-$default}"
 }
 
+servers_dir() { realpath -m "$(configured CODE_EXECUTOR_SERVERS_DIR servers.d)"; }
+
 secrets_dir() { configured CODE_EXECUTOR_SECRETS_DIR secrets; }
 
 published() { configured CODE_EXECUTOR_PUBLISH 127.0.0.1:9091; }
@@ -176,10 +181,13 @@ require_compose() {
     docker compose version >/dev/null 2>&1 || have docker-compose || "$ROOT/scripts/apt.sh" docker-compose
 }
 
+# The user's own servers that run in containers, as the last make or `code-executor servers` has prepared them.
+own_services() { grep -s '^mcp-own-' "$STACK_BUILD/services" || true; }
+
 # The containers of the MCP servers and of what they need, as "SERVICE ID" lines.
 stack_containers() {
     docker ps --all --filter "label=com.docker.compose.project=$PROJECT" \
-        --format '{{.Label "com.docker.compose.service"}} {{.ID}}' | grep -vE '^(orchestrator|launcher) ' || true
+        --format '{{.Label "com.docker.compose.service"}} {{.ID}}' | grep -vE '^(orchestrator|launcher|roles) ' || true
 }
 
 # sha256 of the names, modes and contents of everything below the given paths, without the caches that Python leaves.

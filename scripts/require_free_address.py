@@ -16,6 +16,8 @@ def main(published: str) -> None:
             probe.bind((host, int(port)))
         except OSError as error:
             sys.exit(str(error))
+        except (ValueError, OverflowError):
+            sys.exit(f"{port} is not a port; ports are numbers up to 65535")
 
 
 if __name__ == "__main__":

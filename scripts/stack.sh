@@ -3,20 +3,24 @@
 # in .build/stack/services. What cannot be had is left out with one sentence: the daemon does not need it.
 # stack.sh SERVICE prepares the image of one service, and fails if it cannot.
 #   STACK=0                     leaves out the servers that come without being asked for
-#   PROFILES=playwright,minio   more servers; COMPOSE_PROFILES is the same
+#   PROFILES=playwright,minio   more servers, or `all`; COMPOSE_PROFILES is the same
 #   MCP_PROXY_IMAGE, MCP_POSTGRES_IMAGE, MCP_ARANGO_IMAGE   what to take from a registry
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 . "$ROOT/scripts/building.sh"
+. "$ROOT/scripts/own_packages.sh"
 
 readonly SOURCES=deploy/stack
 readonly FETCHED=$BUILD/stack-packages
 readonly OWN_POSTGRES_IMAGE=mcp-code-executor/postgres
+readonly OWN_BASE_IMAGE=mcp-code-executor/own-base
+readonly TIMESCALE_IMAGE=mcp-code-executor/timescale
 
 # Chosen once, for this process and for those that prepare one service.
 export PROXY_KIND=${PROXY_KIND:-ours} POSTGRES_KIND=${POSTGRES_KIND:-ours}
 COMPOSE_SETTINGS=()
 FAILED=()
+READY_OWN=()
 
 enabled_servers() {
     local profiles
@@ -55,7 +59,11 @@ fetch() {
     mkdir -p "$FETCHED/$1/node_modules" "$FETCHED/$1/site-packages"
     if [ -f "$SOURCES/packages/$1/package-lock.json" ]; then
         have npm || "$ROOT/scripts/apt.sh" npm
-        install_modules "$SOURCES/packages/$1" "$FETCHED/$1"
+        if [ "$1" = mcp-n8n-app ]; then
+            install_modules "$SOURCES/packages/$1" "$FETCHED/$1" install
+        else
+            install_modules "$SOURCES/packages/$1" "$FETCHED/$1"
+        fi
     fi
     [ ! -f "$SOURCES/packages/$1/requirements.txt" ] ||
         install_wheels "$(engine_platform)" "$FETCHED/$1/site-packages" --no-deps -r "$SOURCES/packages/$1/requirements.txt"
@@ -88,6 +96,7 @@ stage_servers() {
     copy_packages "$FETCHED/proxy/site-packages" "$context/proxy"
     copy_packages "$FETCHED/$1/site-packages" "$context/site-packages"
     copy_packages "$FETCHED/$1/node_modules" "$context/node_modules"
+    [ ! -d "$SOURCES/modules/$1" ] || stage "$SOURCES/modules/$1/." "$context/site-packages"
 }
 
 stage_browser() {
@@ -116,15 +125,44 @@ stage_s3() {
 
 stage_postgres() { stage_sources "$1" postgres; }
 
+stage_timescale() { stage_sources "$1" timescale; }
+
 ensure_postgres() {
     [ "$POSTGRES_KIND" = ours ] || return 0
     "$ROOT/scripts/base.sh" postgres postgresql-15
     ensure_image_of_sources postgres "$OWN_POSTGRES_IMAGE" "$(cat "$BUILD/base-image-postgres")" stage_postgres "$SOURCES/postgres"
 }
 
+ensure_timescale() {
+    local packages
+    mapfile -t packages < <(stack packages timescaledb)
+    SUITE=trixie "$ROOT/scripts/base.sh" timescale "${packages[@]}"
+    ensure_image_of_sources timescale "$TIMESCALE_IMAGE" "$(cat "$BUILD/base-image-timescale")" stage_timescale "$SOURCES/timescale"
+}
+
+# Its packages are many: what only a developer reads is left out. The driver of its database is compiled in the image's build.
+stage_n8n() {
+    local context=$CONTEXTS/$1
+    ensure_packages "$1"
+    stage_sources "$1" n8n
+    stage "$SOURCES/n8n/start.mjs" "$context/start.mjs"
+    copy_packages "$FETCHED/$1/node_modules" "$context/node_modules"
+    find "$context/node_modules" -type f \( -name '*.map' -o -name '*.d.ts' -o -name '*.d.mts' -o -name '*.d.cts' -o -name '*.md' \) -delete
+    cp -Rl "$context/node_modules/sqlite3" "$context/node_modules/node-addon-api" "$context/"
+}
+
+ensure_n8n() {
+    local packages
+    mapfile -t packages < <(stack packages n8n)
+    "$ROOT/scripts/base.sh" n8n "${packages[@]}"
+    ensure_image_of_sources mcp-n8n-app mcp-code-executor/mcp-n8n-app "$(cat "$BUILD/base-image-n8n")" stage_n8n \
+        "$SOURCES/n8n" "$SOURCES/packages/mcp-n8n-app"
+}
+
 ensure_servers() {
-    ensure_image_of_sources "$1" "mcp-code-executor/$1" "$(cat "$BUILD/base-image")" stage_servers \
-        "$SOURCES/proxy" "$SOURCES/packages/proxy" "$SOURCES/packages/$1"
+    local sources=("$SOURCES/proxy" "$SOURCES/packages/proxy" "$SOURCES/packages/$1")
+    [ ! -d "$SOURCES/modules/$1" ] || sources+=("$SOURCES/modules/$1")
+    ensure_image_of_sources "$1" "mcp-code-executor/$1" "$(cat "$BUILD/base-image")" stage_servers "${sources[@]}"
 }
 
 ensure_browser() {
@@ -145,11 +183,43 @@ ensure_toolbox() {
         "$SOURCES/toolbox" "$SOURCES/packages/mcp-postgres-server"
 }
 
+# What was fetched for a server of the user's own: by `code-executor servers add`, or again from its lock.
+ensure_own_packages() {
+    local name=$1
+    if [ "$(cat "$OWN/$name/stamp" 2>/dev/null)" = "$(own_stamp "$(servers_dir)/$name")" ]; then return; fi
+    step "fetching the packages of $name" "packages-own-$name.log" \
+        "Make npm and pip work on this machine (registry, proxy, certificates), then run make again." \
+        fetch_own "$(servers_dir)/$name" "$OWN/$name"
+}
+
+stage_own() {
+    local name=${1#mcp-own-} context=$CONTEXTS/$1
+    rm -rf "$context"
+    stage "$SOURCES/own-server/Dockerfile" "$context/Dockerfile"
+    stage "$SOURCES/own-server/entry_point.py" "$context/entry_point.py"
+    stage "$STACK_BUILD/$1/config.json" "$context/config.json"
+    copy_packages "$OWN/$name/node_modules" "$context/node_modules"
+    copy_packages "$OWN/$name/site-packages" "$context/site-packages"
+}
+
+ensure_own() {
+    local name=${1#mcp-own-}
+    [ -d "$(servers_dir)/$name" ] ||
+        fail "The lock of $name is missing; run 'code-executor servers remove $name' and add it again."
+    ensure_servers own-base
+    ensure_own_packages "$name"
+    ensure_image_of_sources "$1" "mcp-code-executor/own-$name" "$OWN_BASE_IMAGE" stage_own \
+        "$SOURCES/own-server" "$(servers_dir)/$name" "$STACK_BUILD/$1/config.json"
+}
+
 ensure_service() {
     case $1 in
+    mcp-own-*) ensure_own "$1" ;;
     mcp-proxy) ;; # pulled by choose_images
     mcp-postgres) ensure_postgres ;;
     mcp-postgres-server) ensure_toolbox ;;
+    mcp-timescale) ensure_timescale ;;
+    mcp-n8n-app) ensure_n8n ;;
     mcp-playwright) ensure_browser ;;
     mcp-s3) ensure_s3 ;;
     mcp-arango) ensure_pulled "$(configured MCP_ARANGO_IMAGE arangodb:3.12)" || fail "$(tail -n 1 "$LOGS/pull-server.log")" ;;
@@ -178,14 +248,29 @@ prepare() {
 # In place: the directories are mounted in running containers.
 write_settings() {
     local settings
-    mkdir -p "$STACK_BUILD/mcp-postgres"
+    mkdir -p "$STACK_BUILD/mcp-postgres" "$STACK_BUILD/mcp-timescale"
     install -m 0755 "$SOURCES/postgres/start.sh" "$SOURCES/postgres/sample.sql" "$STACK_BUILD/mcp-postgres/"
+    install -m 0755 "$SOURCES/postgres/start.sh" "$SOURCES/timescale/sample.sql" "$STACK_BUILD/mcp-timescale/"
     stack write --proxy "$PROXY_KIND" "$@" >>"$STACK_BUILD/changed"
     stack services --proxy "$PROXY_KIND" "$@" >"$STACK_BUILD/services"
+    [ "${#READY_OWN[@]}" -eq 0 ] || printf '%s\n' "${READY_OWN[@]}" >>"$STACK_BUILD/services"
+    stack write-own "${READY_OWN[@]}"
     printf '%s\n' "${COMPOSE_SETTINGS[@]}" | sed '/^$/d' >"$STACK_BUILD/compose.env"
     # The older compose reads them whatever it is asked to start.
     for settings in daemon.env launcher.env; do
         [ -f "$BUILD/$settings" ] || install -m 0600 /dev/null "$BUILD/$settings"
+    done
+}
+
+# Those of the user's own, of which each can fail by itself.
+prepare_own() {
+    local own service
+    mapfile -t own < <(stack own)
+    [ "${#own[@]}" -gt 0 ] || return 0
+    stack write-own "${own[@]}"
+    prepare "${own[@]}"
+    for service in "${own[@]}"; do
+        [[ " ${FAILED[*]} " == *" $service "* ]] || READY_OWN+=("$service")
     done
 }
 
@@ -197,6 +282,7 @@ prepare_enabled() {
     [ "${#usable[@]}" -eq 0 ] || choose_images
     mapfile -t services < <(stack services --proxy "$PROXY_KIND" "${usable[@]}")
     prepare "${services[@]}"
+    prepare_own
     mapfile -t ready < <(stack without --proxy "$PROXY_KIND" "$(IFS=,; echo "${FAILED[*]}")" "${usable[@]}")
     write_settings "${ready[@]}"
 }

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# test.sh [unit|all|clients]: the quick unit tests come first, then those that start processes, then those on the real
-# engine. Those with the clients of others are apart, as these are large to fetch.
+# test.sh [unit|all|clients|servers]: the quick unit tests come first, then those that start processes, then those on the real
+# engine. Those with the clients of others and with the servers that are asked for by name are apart, as these are large to
+# fetch. TEST_SERVERS="minio n8n" is about these servers only.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
 [ ! -x "$BUILD/node/bin/node" ] || export CODE_EXECUTOR_TEST_NODE=${CODE_EXECUTOR_TEST_NODE:-$BUILD/node/bin/node}
 
 directories_besides_unit() {
-    find tests -mindepth 2 -name 'test_*.py' -not -path 'tests/unit/*' -not -path 'tests/clients/*' -printf '%P\n' | cut -d/ -f1 | sort -u | sed 's|^|tests/|'
+    find tests -mindepth 2 -name 'test_*.py' -not -path 'tests/unit/*' -not -path 'tests/clients/*' -not -path 'tests/servers/*' -printf '%P\n' | cut -d/ -f1 | sort -u | sed 's|^|tests/|'
 }
 
 # PYTEST="-k name -x" adds arguments, PYTEST="-n 0 --pdb" runs all of them in one process.
@@ -23,12 +24,25 @@ test_clients() {
     run_pytest tests/clients
 }
 
+test_servers() {
+    local services service
+    export TEST_SERVERS=${TEST_SERVERS:-minio timescaledb playwright openmemory n8n}
+    require_compose
+    read -r -a services <<<"$TEST_SERVERS"
+    mapfile -t services < <(stack services "${services[@]}")
+    for service in "${services[@]}"; do
+        "$ROOT/scripts/stack.sh" "$service"
+    done
+    say "tests with MCP servers: $TEST_SERVERS"
+    run_pytest tests/servers
+}
+
 main() {
     local rest
-    if [ "${1:-all}" = clients ]; then
-        test_clients
-        return
-    fi
+    case ${1:-all} in
+    clients) test_clients && return ;;
+    servers) test_servers && return ;;
+    esac
     say "unit tests"
     # Not even collected: in these folders every test starts processes. schemathesis takes a second to load.
     run_pytest -n 2 -m "not processes" -p no:schemathesis --ignore=tests/unit/client_library --ignore=tests/unit/runner --ignore=tests/unit/setup tests/unit

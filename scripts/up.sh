@@ -3,27 +3,30 @@
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 . "$ROOT/scripts/owner.sh"
+. "$ROOT/scripts/ready.sh"
 
-readonly READY_SECONDS=90
+readonly OWN_SERVER_USER=10002:10002 # as in compose.yaml
 
 ensure_keys() {
     local status=0
     "$VENV/bin/code-executor" keys ensure >"$LOGS/keys.log" 2>&1 || status=$?
-    [ "$status" -ne 0 ] || return 0
+    # Of settings that nobody reads, say; not what was made, which is told once by the command itself.
+    [ "$status" -ne 0 ] || { sed -n 's/^code-executor: warning: /  /p' "$LOGS/keys.log" >&2 && return; }
     show_tail "$LOGS/keys.log"
     [ "$status" -ne 78 ] || fail "A setting or the role file is wrong, as the line above says; correct it in .env, the environment or roles.json, then run make again."
     fail "The keys in $(secrets_dir)/ could not be made; make that directory writable for $(id -un), then run make again."
 }
 
-# The daemon is another user; git keeps no read bits, so a strict umask at checkout hides the file from it.
+# Who hands it to the daemon is another user; git keeps no read bits, so a strict umask at checkout hides the file.
 require_readable_roles() {
-    local roles
+    local roles directory
     roles=$(configured CODE_EXECUTOR_ROLES_FILE roles.json)
     [ -f "$roles" ] || fail "The role file $roles is missing; restore it, for example with 'git checkout roles.json'."
     [ -n "$(find -L "$roles" -perm -o=r)" ] || fail "The daemon cannot read $roles; run 'chmod a+r $roles', then run make again."
+    directory=$(dirname "$(realpath "$roles")")
+    [ -n "$(find "$directory" -maxdepth 0 -perm -o=x)" ] ||
+        fail "The daemon cannot see $roles, because only you may enter its directory; run 'chmod a+x $directory', then run make again."
 }
-
-daemon_state() { docker inspect --format '{{.State.Status}}' "$DAEMON" 2>/dev/null || echo absent; }
 
 owner_of_port() {
     local owner=''
@@ -63,6 +66,26 @@ remove_outdated_servers() {
     rm -f "$STACK_BUILD/changed"
 }
 
+# Our own images and a proxy from a registry write to the same volumes, each as another user.
+hand_over_volumes() {
+    local service owner=$OWN_SERVER_USER volumes=()
+    while read -r service; do
+        case $service in
+        mcp-filesystem) volumes+=(workspace) ;;
+        mcp-memory) volumes+=(memory) ;;
+        mcp-proxy)
+            volumes=(workspace memory)
+            owner=$(configured MCP_PROXY_USER 0:0)
+            ;;
+        esac
+    done < <(enabled_services)
+    [ "${#volumes[@]}" -gt 0 ] || return 0
+    "$ROOT/scripts/volumes.sh" "$owner" "${volumes[@]}" >"$LOGS/volumes.log" 2>&1 || {
+        warn "  ${volumes[*]}: the files on these volumes could not be given to the user $owner, who may fail to write them:"
+        warn "  $(tail -n 1 "$LOGS/volumes.log")"
+    }
+}
+
 start_one_by_one() {
     local service
     for service in "$@"; do
@@ -75,26 +98,12 @@ start_one_by_one() {
 start_servers() {
     local services
     remove_outdated_servers
+    [ -z "$(own_services)" ] || "$ROOT/scripts/own_servers.sh" renew >"$LOGS/own-networks.log" 2>&1
     mapfile -t services < <(enabled_services)
     [ "${#services[@]}" -gt 0 ] || return 0
+    hand_over_volumes
     (step "starting the MCP servers" servers.log "" "$ROOT/scripts/compose.sh" up -d "${services[@]}") 2>/dev/null ||
         start_one_by_one "${services[@]}"
-}
-
-stopped() {
-    case $(daemon_state) in exited | dead | restarting | absent) true ;; *) false ;; esac
-}
-
-wait_until_ready() {
-    local deadline=$((SECONDS + READY_SECONDS)) url
-    url=$(api_url)
-    while ! stopped && [ "$SECONDS" -lt "$deadline" ]; do
-        ! "$VENV/bin/python" scripts/ask_daemon.py ready "$url" || return 0
-        sleep 0.3
-    done
-    echo "The daemon is $(daemon_state). Its last log lines:"
-    docker logs --tail 20 "$DAEMON" 2>&1
-    return 1
 }
 
 first_command() {
@@ -117,6 +126,8 @@ main() {
     start_servers
     step "starting the daemon" compose.log "The engine's own message is above; 'make doctor' checks the parts." \
         "$ROOT/scripts/compose.sh" up -d orchestrator
+    [ -z "$(own_services)" ] || step "joining the networks of your own servers" own-networks.log \
+        "The engine's own message is above." "$ROOT/scripts/own_servers.sh" connect
     step "waiting until it is ready" ready.log "The cause is in the lines above; 'make doctor' checks the parts." \
         wait_until_ready
     remember_owner

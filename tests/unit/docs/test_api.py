@@ -10,7 +10,7 @@ from typing import Any
 from orchestrator.domain.execution import Outcome
 from orchestrator.domain.ledger import CallOutcome
 from orchestrator.faces.bodies import ExecutionReply
-from orchestrator.faces.http.execute import EVENTS
+from orchestrator.faces.http.events import EVENTS
 from orchestrator.faces.http.openapi import document
 from orchestrator.faces.http.routes import ROUTES
 from orchestrator.settings import Settings

@@ -15,6 +15,7 @@ def tree(tmp_path: Path) -> Tree:
     for name in ("deploy", "scripts"):
         shutil.copytree(PROJECT / name, tmp_path / name)
     shutil.copy(PROJECT / "roles.json", tmp_path / "roles.json")
+    tmp_path.chmod(0o755)  # as a clone has it; pytest's own are for nobody else
     made = Tree(tmp_path)
     made.commands.mkdir()
     tools = tmp_path / ".venv" / "bin"

@@ -59,7 +59,10 @@ def test_cleaning_removes_data_keys_images_and_what_was_built(used: Tree) -> Non
     assert ended.stdout.splitlines()[-1] == "Everything is removed."
     made = ("secrets", ".build", ".venv", "mcp_code_executor.egg-info")
     assert not [name for name in made if (used.path / name).exists()]
-    volumes = ("data", "launcher", "workspace", "memory", "postgres", "s3", "arango", "images")
+    volumes = (
+        *("data", "launcher", "roles", "workspace", "memory", "postgres", "timescale", "s3", "arango", "n8n"),
+        "images",
+    )
     assert removals(used) == [
         " ".join(["docker volume rm --force", *(f"mcp-code-executor-{name}" for name in volumes)]),
         "docker image rm --force mcp-code-executor/base",
@@ -67,10 +70,21 @@ def test_cleaning_removes_data_keys_images_and_what_was_built(used: Tree) -> Non
     ]
 
 
+def test_cleaning_removes_the_users_own_servers_but_not_from_a_directory_that_was_named(used: Tree) -> None:
+    elsewhere = used.path / "elsewhere"
+    for directory in (used.path / "servers.d", elsewhere):
+        directory.mkdir()
+        (directory / "clock.json").write_text("{}")
+    ended = used.run("scripts/clean.sh", FORCE="1", CODE_EXECUTOR_SERVERS_DIR=str(elsewhere))
+    assert f"The servers in {elsewhere} stay" in ended.stdout
+    assert (elsewhere / "clock.json").exists()
+    assert not (used.path / "servers.d").exists()
+
+
 def test_cleaning_removes_every_volume_that_compose_makes(used: Tree) -> None:
     assert used.run("scripts/clean.sh", FORCE="1").returncode == 0
     made = re.findall(r"^    name: .*?(mcp-code-executor-\w+)\"?$", compose_section("volumes"), re.MULTILINE)
-    assert len(made) == 8
+    assert len(made) == 11
     assert sorted(removals(used)[0].split()[4:]) == sorted(made)
 
 

@@ -15,9 +15,10 @@ from tests.unit.setup.machine import PROJECT, Tree
 SERVICES: dict[str, dict[str, Any]] = yaml.safe_load((PROJECT / "compose.yaml").read_text())["services"]
 DAEMON = "orchestrator"
 LAUNCHER = "launcher"
+ROLES = "roles"
 PULLED_PROXY = "mcp-proxy"  # runs instead of the servers that it holds
-SERVERS = {name: service for name, service in SERVICES.items() if name not in (DAEMON, LAUNCHER, PULLED_PROXY)}
-WITH_INTERNET = {"playwright", "openmemory", "n8n", "ib", "tradingview", "gemini-image"}
+SERVERS = {name: service for name, service in SERVICES.items() if name not in (DAEMON, LAUNCHER, ROLES, PULLED_PROXY)}
+WITH_INTERNET = {"playwright", "openmemory", "ib", "tradingview", "gemini-image"}
 REFERENCE = re.compile(r"\$\{(\w+)[^}]*\}")
 
 
@@ -61,9 +62,9 @@ def test_a_secret_is_known_to_a_server_and_its_database_alone() -> None:
             users[variable].add(name)
     assert users["GEMINI_API_KEY"] == {"mcp-gemini-image"}
     assert {variable: names for variable, names in users.items() if len(names) > 1} == {
-        # Two servers, one database: as a role that may write, and as one that may only read.
         "MCP_POSTGRES_PASSWORD": {"mcp-postgres", "mcp-postgres-server"},
-        "MCP_POSTGRES_READER_PASSWORD": {"mcp-postgres", "mcp-timescaledb"},
+        "MCP_TIMESCALE_PASSWORD": {"mcp-timescale", "mcp-timescaledb"},
+        "MCP_N8N_KEY": {"mcp-n8n", "mcp-n8n-app"},
         "MCP_S3_SECRET": {"mcp-s3", "mcp-minio"},
         "MCP_ARANGO_PASSWORD": {"mcp-arango", "mcp-arangodb"},
     }
@@ -93,6 +94,23 @@ def test_the_launcher_and_the_daemon_share_the_launchers_socket_and_nothing_else
     assert SERVICES[LAUNCHER]["env_file"] != SERVICES[DAEMON]["env_file"]
 
 
+def test_only_who_hands_on_the_roles_sees_their_directory_and_has_no_network_and_no_secret() -> None:
+    assert {name for name, service in SERVICES.items() if "ROLES_FILE_DIRECTORY" in str(service)} == {ROLES}
+    service = SERVICES[ROLES]
+    assert (service["network_mode"], service.get("networks"), service.get("ports")) == ("none", None, None)
+    assert {"env_file", "environment", "group_add"} & set(service) == set()
+    assert service["volumes"] == ["${ROLES_FILE_DIRECTORY:-.}:/source:ro", "roles:/run/roles"]
+    assert "roles:/etc/code-executor/roles:ro" in SERVICES[DAEMON]["volumes"]
+    users = [SERVICES[name]["user"].split(":") for name in (DAEMON, LAUNCHER)]
+    assert not {*service["user"].split(":")} & {"0", *(number for user in users for number in user)}
+
+
+def test_nobody_else_sees_the_projects_directory() -> None:
+    """Only `roles` may: what faces others sees directories of its own, and of secrets/ the hashes at most."""
+    here = [volume for name, service in SERVICES.items() if name != ROLES for volume in service.get("volumes", ())]
+    assert [volume for volume in here if re.match(r"(\.|\$\{\w+:-\.\}):", volume)] == []
+
+
 def variables_of(service: dict[str, Any]) -> set[str]:
     given = service.get("environment", {})
     if isinstance(given, list):
@@ -100,8 +118,8 @@ def variables_of(service: dict[str, Any]) -> set[str]:
     return {variable for name, value in given.items() for variable in (REFERENCE.findall(value) if value else [name])}
 
 
-def networks(tree: Tree, kind: str, *servers: str) -> dict[str, Any]:
-    ended = tree.run(".venv/bin/python", "-m", "deploy.stack", "write", "--proxy", kind, *servers)
+def networks(tree: Tree, kind: str, *servers: str, **variables: str) -> dict[str, Any]:
+    ended = tree.run(".venv/bin/python", "-m", "deploy.stack", "write", "--proxy", kind, *servers, **variables)
     assert ended.returncode == 0, ended.stderr
     added: dict[str, Any] = json.loads((tree.path / ".build" / "stack" / "networks.yaml").read_text())
     return added
@@ -116,15 +134,24 @@ def members(added: dict[str, Any]) -> dict[str, set[str]]:
 
 
 def test_on_the_network_of_a_server_are_the_daemon_and_its_database_and_nobody_else(tree: Tree) -> None:
-    alone = ("playwright", "openmemory", "n8n", "ib", "tradingview", "gemini-image", "filesystem", "memory")
-    added = networks(tree, "ours", *alone, "postgres", "timescaledb", "minio", "arangodb")
+    alone = ("playwright", "openmemory", "ib", "tradingview", "gemini-image", "filesystem", "memory")
+    added = networks(tree, "ours", *alone, "postgres", "timescaledb", "minio", "arangodb", "n8n")
     assert members(added) == {name: {DAEMON, f"mcp-{name}"} for name in alone} | {
         "postgres": {DAEMON, "mcp-postgres-server", "mcp-postgres"},
-        "timescaledb": {DAEMON, "mcp-timescaledb", "mcp-postgres"},
+        "timescaledb": {DAEMON, "mcp-timescaledb", "mcp-timescale"},
         "minio": {DAEMON, "mcp-minio", "mcp-s3"},
         "arangodb": {DAEMON, "mcp-arangodb", "mcp-arango"},
+        "n8n": {DAEMON, "mcp-n8n", "mcp-n8n-app"},
     }
     assert {name for name, network in added["networks"].items() if not network["internal"]} == WITH_INTERNET
+
+
+def test_the_server_of_an_n8n_elsewhere_reaches_the_internet_and_the_one_of_the_stack_does_not_come_up(
+    tree: Tree,
+) -> None:
+    added = networks(tree, "ours", "n8n", N8N_API_URL="https://n8n.example", N8N_API_KEY="key-of-an-account")
+    assert members(added) == {"n8n": {DAEMON, "mcp-n8n"}}
+    assert added["networks"]["n8n"]["internal"] is False
 
 
 def test_no_server_is_on_a_network_that_all_of_them_share() -> None:

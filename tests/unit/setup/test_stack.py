@@ -69,7 +69,7 @@ def test_every_server_has_a_container_of_its_profile_that_gets_its_variables(nam
 @pytest.mark.parametrize("name", SERVERS)
 def test_every_server_is_in_the_table_for_people(name: str) -> None:
     row = next(line for line in TABLE.splitlines() if line.startswith(f"| `{name}` "))
-    assert re.search(r"\*(tested in CI|tested by hand|needs an account|not tested)\*", row)
+    assert re.search(r"\*(tested in CI|tested by `make test-servers`|tested against its schemas|not tested)\*", row)
     assert [variable for variable in SERVERS[name].get("needs", ()) if f"`{variable}`" not in row] == []
 
 
@@ -92,9 +92,9 @@ def test_what_a_server_needs_is_started_before_it(tree: Tree) -> None:
     ]
 
 
-def test_a_service_that_two_servers_share_is_started_once(tree: Tree) -> None:
+def test_each_database_is_started_before_any_server(tree: Tree) -> None:
     services = stack(tree, "services", "timescaledb", "postgres")
-    assert services == ["mcp-postgres", "mcp-timescaledb", "mcp-postgres-server"]
+    assert services == ["mcp-timescale", "mcp-postgres", "mcp-timescaledb", "mcp-postgres-server"]
 
 
 def test_each_server_is_reached_at_its_own_container_without_a_token(tree: Tree) -> None:
@@ -146,6 +146,21 @@ def test_the_daemon_is_told_whose_contents_are_lists(tree: Tree) -> None:
     assert {name: entry.get("contents") for name, entry in servers.items()} == {"memory": None, "postgres": "list"}
 
 
+@pytest.mark.parametrize("kind", ["ours", "pulled"])
+def test_the_daemon_is_told_which_servers_keep_a_session_for_each_execution(tree: Tree, kind: str) -> None:
+    stack(tree, "write", "--proxy", kind, "postgres", "playwright")
+    servers = settings(tree, "daemon", "servers.json")["mcpServers"]
+    assert {name: entry.get("session") for name, entry in servers.items()} == {
+        "postgres": None,
+        "playwright": "execution",
+    }
+
+
+def test_nobody_gets_the_tool_that_runs_code_in_the_server_of_the_browser(tree: Tree) -> None:
+    stack(tree, "write", "--proxy", "ours", "playwright")
+    assert settings(tree, "daemon", "servers.json")["mcpServers"]["playwright"]["withhold"] == ["browser_run_code*"]
+
+
 def test_a_server_beside_the_proxy_is_reached_at_its_own_container(tree: Tree) -> None:
     stack(tree, "write", "--proxy", "pulled", "minio", "playwright")
     servers = settings(tree, "daemon", "servers.json")
@@ -189,6 +204,34 @@ def test_a_server_without_its_account_is_left_out_with_the_variable_to_set(tree:
     assert ended.stdout == "memory\n"
     assert "gemini-image is left out: set GEMINI_API_KEY" in ended.stderr
     assert stack(tree, "usable", "gemini-image", **ACCOUNT) == ["gemini-image"]
+
+
+def test_all_are_the_servers_that_need_no_account_and_each_other_one_is_told_with_what_it_needs(tree: Tree) -> None:
+    ended = tree.run(".venv/bin/python", "-m", "deploy.stack", "usable", "filesystem", "all")
+    needy = {name: table["needs"] for name, table in SERVERS.items() if table.get("needs") and "without" not in table}
+    assert sorted(needy) == ["gemini-image", "ib", "openmemory"]
+    assert ended.stdout.splitlines() == [name for name in SERVERS if name not in needy]
+    assert ended.stderr.splitlines() == [
+        f"  The server {name} is left out: set {' and '.join(needy[name])} in .env or in the environment."
+        for name in SERVERS
+        if name in needy
+    ]
+
+
+def test_n8n_is_the_one_of_the_stack_unless_another_is_named(tree: Tree) -> None:
+    assert stack(tree, "services", "n8n") == ["mcp-n8n-app", "mcp-n8n"]
+    stack(tree, "write", "n8n")
+    own = settings(tree, "mcp-n8n", "config.json")["mcpServers"]["n8n"]["env"]
+    assert (own["N8N_API_URL"], own["N8N_API_KEY"]) == ("http://mcp-n8n-app:5678", "n8n_api_${MCP_N8N_KEY}")
+    elsewhere = {"N8N_API_URL": "https://n8n.example"}
+    ended = tree.run(".venv/bin/python", "-m", "deploy.stack", "usable", "n8n", **elsewhere)
+    assert "The server n8n is left out: set N8N_API_KEY" in ended.stderr
+    elsewhere["N8N_API_KEY"] = "key-of-an-account"
+    assert stack(tree, "services", "n8n", **elsewhere) == ["mcp-n8n"]
+    stack(tree, "write", "n8n", **elsewhere)
+    named = settings(tree, "mcp-n8n", "config.json")["mcpServers"]["n8n"]["env"]
+    assert (named["N8N_API_URL"], named["N8N_API_KEY"]) == ("${N8N_API_URL}", "${N8N_API_KEY}")
+    assert "WEBHOOK_SECURITY_MODE" not in named
 
 
 def test_an_account_may_be_set_in_the_settings_file(tree: Tree) -> None:

@@ -1,18 +1,15 @@
 from __future__ import annotations
 
+import json
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from threading import Thread
 
 import pytest
 from dotenv import dotenv_values
 
-from tests.unit.setup.machine import Tree
+from tests.unit.setup.machine import Ready, Tree, answering
 
 OLD_COMPOSE_ONLY = 'case "$1" in compose) exit 1 ;; *) exit 0 ;; esac'
 
@@ -82,11 +79,36 @@ def test_an_address_of_another_machine_cannot_be_published(tree: Tree) -> None:
     assert "192.0.2.1:9091 cannot be published here" in ended.stderr
 
 
+def test_a_port_that_no_machine_has_cannot_be_published(tree: Tree) -> None:
+    tree.command("docker", "exit 1")
+    for publish in ("127.0.0.1:99999", "127.0.0.1:http"):
+        ended = tree.run("scripts/up.sh", CODE_EXECUTOR_PUBLISH=publish)
+        assert ended.returncode == 1
+        assert f"{publish} cannot be published here" in ended.stderr
+        assert "Traceback" not in ended.stderr
+
+
 def test_a_role_file_that_the_daemon_cannot_read_is_refused(tree: Tree) -> None:
     (tree.path / "roles.json").chmod(0o600)
     ended = tree.run("scripts/up.sh")
     assert ended.returncode == 1
     assert "chmod a+r roles.json" in ended.stderr
+
+
+def test_a_role_file_in_a_directory_that_nobody_else_may_enter_is_refused(tree: Tree) -> None:
+    tree.path.chmod(0o700)
+    ended = tree.run("scripts/up.sh")
+    assert ended.returncode == 1
+    assert f"chmod a+x {tree.path}" in ended.stderr
+
+
+def test_the_directory_of_the_role_file_is_mounted_wherever_it_is(tree: Tree) -> None:
+    tree.command("docker", 'echo "$ROLES_FILE_DIRECTORY $ROLES_FILE_NAME" >>seen')
+    assert tree.run("scripts/compose.sh", "ps").returncode == 0
+    assert tree.run("scripts/compose.sh", "ps", CODE_EXECUTOR_ROLES_FILE="own/mine.json").returncode == 0
+    seen = (tree.path / "seen").read_text().splitlines()
+    assert {line for line in seen if line.strip()} == {f"{tree.path} roles.json", f"{tree.path}/own mine.json"}
+    assert seen[-1] == f"{tree.path}/own mine.json"
 
 
 def test_a_daemon_that_ends_at_once_shows_its_last_words(tree: Tree) -> None:
@@ -102,29 +124,36 @@ def test_a_daemon_that_ends_at_once_shows_its_last_words(tree: Tree) -> None:
     assert "roles.json: not JSON" in ended.stderr
 
 
-class Ready(BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
-        self.send_response(200)
+class NeverReady(Ready):
+    def do_GET(self) -> None:  # noqa: N802  # so it is called
+        problem = {"code": "runtime_missing", "detail": "The engine has no runtime x.", "hint": "Set another."}
+        self.send_response(503)
         self.end_headers()
+        self.wfile.write(json.dumps(problem).encode())
 
-    def log_message(self, format: str, *arguments: object) -> None: ...
+
+def test_a_daemon_that_can_never_be_ready_is_not_waited_for_and_says_why(tree: Tree) -> None:
+    with answering(NeverReady) as address:
+        tree.command("docker", f'case "$1" in port) echo {address} ;; inspect) echo running ;; esac')
+        ended = tree.run("scripts/up.sh", CODE_EXECUTOR_PUBLISH=address, DOCKER_HOST="unix:///run/d.sock")
+    assert ended.returncode == 1
+    assert "It is not ready: The engine has no runtime x. Set another." in ended.stderr
+    assert "ready at" not in ended.stdout
 
 
-@contextmanager
-def ready_daemon() -> Iterator[str]:
-    with HTTPServer(("127.0.0.1", 0), Ready) as server:
-        thread = Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
-            thread.join()
+def test_a_warning_about_settings_is_shown_although_the_start_goes_on(tree: Tree) -> None:
+    says = "code-executor: warning: CODE_EXECUTOR_RUNTIM is not a setting."
+    (tree.path / ".venv" / "bin" / "code-executor").write_text(f"#!/bin/sh\necho '{says}' >&2\n")
+    with answering(Ready) as address:
+        tree.command("docker", f'case "$1" in port) echo {address} ;; inspect) echo running ;; esac')
+        ended = tree.run("scripts/up.sh", CODE_EXECUTOR_PUBLISH=address, DOCKER_HOST="unix:///run/d.sock")
+    assert ended.returncode == 0, ended.stderr
+    assert "  CODE_EXECUTOR_RUNTIM is not a setting." in ended.stderr.splitlines()
 
 
 @pytest.mark.parametrize(("told", "known"), [("echo 0123", "0123\n"), ("exit 1", "")])
 def test_a_start_remembers_whose_sandboxes_are_to_be_removed_later(tree: Tree, told: str, known: str) -> None:
-    with ready_daemon() as address:
+    with answering(Ready) as address:
         tree.command("docker", f'case "$1" in port) echo {address} ;; exec) {told} ;; inspect) echo running ;; esac')
         ended = tree.run("scripts/up.sh", CODE_EXECUTOR_PUBLISH=address, DOCKER_HOST="unix:///run/d.sock")
     assert ended.returncode == 0, ended.stderr
@@ -250,6 +279,74 @@ def test_servers_that_are_disabled_or_have_new_settings_are_replaced(tree: Tree)
         "docker rm --force m1",
     ]
     assert not (stack / "changed").exists()
+
+
+def handed_over(tree: Tree) -> list[str]:
+    """Of each container that gives volumes away: its mounts, then the new owner and the places."""
+    runs = [call.split() for call in tree.calls() if call.startswith("docker run") and "--cap-add CHOWN" in call]
+    mounts = [[word for word in run if word.startswith("mcp-code-executor-")] for run in runs]
+    return [" ".join((*names, *run[run.index("-") + 1 :])) for names, run in zip(mounts, runs, strict=True)]
+
+
+@pytest.mark.parametrize(
+    ("services", "settings", "expected"),
+    [
+        (["mcp-filesystem", "mcp-memory"], {}, "10002:10002 /volumes/workspace /volumes/memory"),
+        (["mcp-postgres", "mcp-memory"], {}, "10002:10002 /volumes/memory"),
+        (["mcp-proxy"], {}, "0:0 /volumes/workspace /volumes/memory"),
+        (["mcp-proxy"], {"MCP_PROXY_USER": "1000"}, "1000 /volumes/workspace /volumes/memory"),
+    ],
+)
+def test_the_volumes_are_given_to_the_user_of_whoever_is_started(
+    tree: Tree, services: list[str], settings: dict[str, str], expected: str
+) -> None:
+    tree.command("docker", SERVERS_RUN)
+    enable(tree, *services)
+    ended = start(tree, **settings)
+    owner, *places = expected.split()
+    names = [place.removeprefix("/volumes/") for place in places]
+    mounts = " ".join(f"mcp-code-executor-{name}:/volumes/{name}" for name in names)
+    assert handed_over(tree) == [f"{mounts} {owner} {' '.join(places)}"]
+    assert "could not be given" not in ended.stderr
+    calls = tree.calls()
+    given = next(number for number, call in enumerate(calls) if "--cap-add CHOWN" in call)
+    started = next(number for number, call in enumerate(calls) if "up -d" in call)
+    removed = [number for number, call in enumerate(calls) if call.startswith("docker rm")]
+    assert max(removed) < given < started
+
+
+def test_servers_without_such_volumes_give_nothing_away(tree: Tree) -> None:
+    tree.command("docker", SERVERS_RUN)
+    enable(tree, "mcp-postgres", "mcp-postgres-server")
+    start(tree)
+    assert handed_over(tree) == []
+
+
+def test_volumes_that_cannot_be_given_away_are_told_and_the_servers_start(tree: Tree) -> None:
+    tree.command("docker", 'case "$*" in *CHOWN*) echo "no space" >&2; exit 1 ;; esac\n' + SERVERS_RUN)
+    enable(tree, "mcp-memory")
+    ended = start(tree)
+    assert "the files on these volumes could not be given to the user 10002:10002" in ended.stderr
+    assert "no space" in ended.stderr
+    assert [call for call in tree.calls() if "up -d" in call]
+
+
+def test_a_user_by_name_is_refused_because_only_its_image_knows_the_number(tree: Tree) -> None:
+    tree.command("docker", SERVERS_RUN)
+    enable(tree, "mcp-proxy")
+    ended = start(tree, MCP_PROXY_USER="node")
+    assert "must be a number, as in 1000 or 1000:1000, not node" in ended.stderr
+    assert handed_over(tree) == []
+
+
+def test_a_volume_that_is_not_there_yet_is_made_as_compose_would_make_it(tree: Tree) -> None:
+    tree.command("docker", 'case "$*" in "volume inspect"*) exit 1 ;; esac\n' + SERVERS_RUN)
+    enable(tree, "mcp-memory")
+    start(tree)
+    project, volume = "com.docker.compose.project=mcp-code-executor", "com.docker.compose.volume=memory"
+    assert [call for call in tree.calls() if call.startswith("docker volume create")] == [
+        f"docker volume create --label {project} --label {volume} mcp-code-executor-memory"
+    ]
 
 
 def test_the_daemon_starts_although_a_server_does_not(tree: Tree) -> None:
