@@ -31,6 +31,7 @@ from bench.results import Results
 from bench.speed_page import NothingToShow, write_speed_page
 from bench.tables import report, targets_table
 from bench.targets import judged
+from bench.workspaces import measure_workspaces
 
 Section = Callable[[Engine, Plan], Any]
 QUIET_SECONDS = 1.0  # nothing of ours runs between the sections: what the CPUs do then, others do
@@ -39,6 +40,7 @@ SECTIONS: dict[str, Section] = {
     "tools": measure_tools,
     "gateway": measure_gateway,
     "check": measure_check,
+    "workspaces": measure_workspaces,
     "burst": measure_burst,
     "load": measure_load,
     "crowd": measure_crowd,

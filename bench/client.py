@@ -44,9 +44,9 @@ class Client:
     def close(self) -> None:
         self._connection.close()
 
-    def execute(self, code: str, language: str, check: str | None = None) -> Reply:
+    def execute(self, code: str, language: str, check: str | None = None, workspace: str | None = None) -> Reply:
         began = time.perf_counter()
-        response = self._post(code, language, "application/json", check)
+        response = self._post(code, language, "application/json", check=check, workspace=workspace)
         body = response.read()
         seconds = time.perf_counter() - began
         return _reply(json.loads(_accepted(response, body)), seconds, None)
@@ -91,8 +91,8 @@ class Client:
         response = self._connection.getresponse()
         return _accepted(response, response.read()).decode()
 
-    def _post(self, code: str, language: str, accept: str, check: str | None = None) -> http.client.HTTPResponse:
-        chosen = {"check": check} if check else {}
+    def _post(self, code: str, language: str, accept: str, **options: str | None) -> http.client.HTTPResponse:
+        chosen = {name: value for name, value in options.items() if value}
         body = json.dumps({"code": code, "language": language, "timeoutSeconds": 60, **chosen})
         self._connection.request("POST", "/execute", body.encode(), {**self._headers, "Accept": accept})
         return self._connection.getresponse()

@@ -148,6 +148,15 @@ class CheckCost(Body):
     added: Summary
 
 
+class WorkspaceCost(Body):
+    """Hello with and without a workspace; what is added is that of each round."""
+
+    name: str
+    with_it: Summary
+    without: Summary
+    added: Summary
+
+
 class Share(Body):
     name: str
     share: float
@@ -195,6 +204,7 @@ class Results(Body):
     soak: Soak | None = None
     gateway: GatewayOverhead | None = None
     check: list[CheckCost] | None = None
+    workspaces: list[WorkspaceCost] | None = None
     profile: Profile | None = None
     background_cores: dict[str, float] = {}
     targets: list[Target] = []

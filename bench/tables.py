@@ -15,7 +15,14 @@ def report(results: Results) -> str:
     for latency in (results.latency, results.tools):
         parts += _latency(latency) if latency else []
     parts += _load(results.load) if results.load else []
-    parts += [*_burst(results), *_crowd(results), *_memory(results), *_gateway(results), *_check(results)]
+    parts += [
+        *_burst(results),
+        *_crowd(results),
+        *_memory(results),
+        *_gateway(results),
+        *_check(results),
+        *_workspaces(results),
+    ]
     parts += _profile(results)
     return "\n\n".join(parts) + "\n"
 
@@ -223,6 +230,15 @@ def check_table(costs: Iterable[CheckCost]) -> str:
     ]
     header = ["", "not checked, p50 ms", "checked, p50 ms", "added, p50 ms", "added, p95 ms", "checked ÷ not", "n"]
     return _table(header, rows)
+
+
+def _workspaces(results: Results) -> list[str]:
+    rows = [
+        [one.name, _ms(one.without.p50_ms), _ms(one.with_it.p50_ms), _ms(one.added.p50_ms), str(one.added.n)]
+        for one in results.workspaces or []
+    ]
+    header = ["", "without, p50 ms", "with it, p50 ms", "added, p50 ms", "n"]
+    return ["## What a workspace adds to a warm hello in Python", _table(header, rows)] if rows else []
 
 
 def _profile(results: Results) -> list[str]:

@@ -10,6 +10,7 @@ from bench.llm_sandbox import WITH_POOL
 from bench.machine import MOST_BACKGROUND_CORES
 from bench.programs import HELLO_PYTHON, HELLO_TYPESCRIPT, Language, Program
 from bench.results import Latency, Phases, Profile, Ratio, Results, Row, Soak, Sustained, Target, Workload
+from bench.workspaces import EMPTY, FULL
 
 BARE = "bare subprocess"
 NOT_MEASURED = "not measured"
@@ -203,6 +204,17 @@ def _check(language: Language) -> Callable[[Results], Figure | None]:
     return read
 
 
+def _workspace(name: str) -> Callable[[Results], Figure | None]:
+    def read(results: Results) -> Figure | None:
+        for one in results.workspaces or []:
+            if one.name == name:
+                walls = f"{one.with_it.p50_ms:.1f} ms against {one.without.p50_ms:.1f} ms"
+                return Figure(one.added.p50_ms, one.added.n, walls)
+        return None
+
+    return read
+
+
 def _phases(phases: Phases | None) -> str:
     if phases is None:
         return ""
@@ -256,4 +268,6 @@ BOUNDS = (
         "the check of a warm TypeScript program with one tool call", 150, " ms", "check", _check(Language.TYPESCRIPT)
     ),
     Bound("the same in Python", 150, " ms", "check", _check(Language.PYTHON)),
+    Bound("an empty workspace, added to a warm start", 2, " ms", "workspaces", _workspace(EMPTY)),
+    Bound("a workspace of 10 MB, added to a warm start", 100, " ms", "workspaces", _workspace(FULL)),
 )

@@ -25,6 +25,7 @@ class Installation:
             "roles_file": PROJECT / "roles.json",
             "secrets_dir": directory / "secrets",
             "keys_dir": directory / "secrets" / "hashes",
+            "servers_dir": directory / "servers.d",
             **overrides,
         }
         files = keys.key_files(chosen["roles_file"], chosen["secrets_dir"])
