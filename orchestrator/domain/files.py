@@ -230,7 +230,7 @@ def shown_name(name: bytes) -> str:
 
 
 def media_type_of(name: str) -> str:
-    """Tell by its ending what a file holds. Nobody is to rely on it: a program chose the name."""
+    """Tell by its ending what a file holds. Do not rely on it: a program chose the name."""
     suffix = f".{name.rpartition('.')[2].lower()}" if "." in name.rpartition("/")[2] else ""
     return _MORE_TYPES.get(suffix) or _TYPES.guess_type(f"file{suffix}")[0] or OCTETS
 

@@ -193,18 +193,19 @@ async def test_folders_10000_deep_are_left_out_as_one(engine):
 
 async def test_what_a_program_forbids_itself_to_read_is_handed_over(engine):
     code = """
-os.mkdir('locked')
-open('locked/inside', 'w').write('inside')
-os.chmod('locked', 0)
+for folder, mode in (('locked', 0), ('listed', 0o600)):
+    os.mkdir(folder)
+    open(folder + '/inside', 'w').write('inside')
+    os.chmod(folder, mode)
 open('secret', 'w').write('secret')
 os.chmod('secret', 0)
-for path in ('locked/inside', 'secret'):
+for path in ('locked/inside', 'listed/inside', 'secret'):
     try: open(path)
     except PermissionError: print('forbidden')
 """
     left = await leave(engine, code)
-    assert left.printed == "forbidden\nforbidden"
-    assert left.attacks == {b"locked/inside": b"inside", b"secret": b"secret"}
+    assert left.printed == "forbidden\nforbidden\nforbidden"
+    assert left.attacks == {b"locked/inside": b"inside", b"listed/inside": b"inside", b"secret": b"secret"}
 
 
 async def test_what_outlives_the_program_changes_no_file_that_is_handed_over(engine):
@@ -294,14 +295,14 @@ os.rename('renamed', 'other')
 
 
 async def test_a_program_cannot_stop_what_comes_after_it(engine):
-    """PID 1 is deaf to it, and the folder's own rights are given back."""
+    """PID 1 is deaf to it, and the rights of the folder and of the way to it are given back."""
     code = """
 import signal
 for number in (1, 2, 9, 15, 19):
     try: os.kill(1, number)
     except OSError: pass
 os.chmod('/workspace/out', 0)
-os.chmod('/workspace', 0o500)
+os.chmod('/workspace', 0)
 """
     left = await leave(engine, code)
     assert (left.attacks, left.reasons) == ({}, {})

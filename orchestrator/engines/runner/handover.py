@@ -10,13 +10,14 @@ from typing import Protocol
 
 import structlog
 
-from orchestrator.domain.files import FileLimits, Place, Why
+from orchestrator.domain.files import MAX_DEPTH, MAX_PART_BYTES, FileLimits, Place, Why
 from orchestrator.engines.runner.frames import Frame, FrameKind, FramingBroken, found_file, missed_file
 from orchestrator.engines.runner.leash import Leash
 
 log = structlog.get_logger()
 
 MAX_NAMED = 20  # of the files that are left out of a place
+ITSELF = b"."  # the name of a place that is left out as a whole
 MAX_COUNT = 2**32
 MAX_SIZE = 2**52
 # How much is held for a sink that is slower than the sandbox; nothing is read from the sandbox meanwhile.
@@ -113,7 +114,7 @@ class Handover:
         found = found_file(frame)
         taken = self._place(found.place)
         if found.name in taken.names or not is_below(found.name):
-            raise FramingBroken("a file whose name cannot be or was there before")
+            raise FramingBroken("a file whose name is impossible or was there before")
         taken.names.add(found.name)
         taken.bytes += found.size
         limits = taken.limits
@@ -141,12 +142,14 @@ class Handover:
     def _left_out(self, frame: Frame) -> None:
         missed = missed_file(frame)
         taken = self._place(missed.place)
+        if missed.name != ITSELF and not is_below(missed.name):
+            raise FramingBroken("a file left out whose name is impossible")
         if self._missing:
             if (missed.place, missed.name) != self._current or missed.why is not Why.LOST:
                 raise FramingBroken("a file that ends too early")
             self._missing = 0
         elif missed.why is Why.LOST or taken.left_out >= MAX_NAMED:
-            raise FramingBroken("a file left out that nobody asked for")
+            raise FramingBroken("a file lost that was not on its way, or too many left out by name")
         taken.left_out += 1
         size = min(missed.size, MAX_SIZE)
         self._put(len(missed.name), partial(self._sink.leave_out, missed.place, missed.name, size, missed.why))
@@ -180,5 +183,10 @@ class Handover:
 
 
 def is_below(name: bytes) -> bool:
-    """Tell whether a name stays in the folder that it is relative to."""
-    return b"\0" not in name and all(part not in (b"", b".", b"..") for part in name.split(b"/"))
+    """Tell whether a name stays in the folder that it is relative to, and is no longer than a supervisor's can be."""
+    parts = name.split(b"/")
+    return (
+        b"\0" not in name
+        and len(parts) <= MAX_DEPTH
+        and all(part not in (b"", b".", b"..") and len(part) <= MAX_PART_BYTES for part in parts)
+    )

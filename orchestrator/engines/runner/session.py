@@ -165,6 +165,8 @@ class SupervisorSession:
 
     def _take(self, frame: Frame) -> None:
         match frame.kind:
+            case FrameKind.OPENED if self._reported:
+                raise FramingBroken("a connection after the end")
             case kind if kind in _RELAYED:
                 self._relay.take(frame)
             case kind if kind in OF_FILES and self._reported and self._handover is not None:
@@ -192,6 +194,7 @@ class SupervisorSession:
                 ending = ending_of(frame.fields())
                 explained = () if ending.outcome is Outcome.COMPLETED else self._mistakes
                 self._reported = True
+                self._relay.lose_all()  # however long its files take, nothing more begins that the program asked for
                 _resolve(self._done, self._rejection or replace(ending, mistakes=explained))
             case _:
                 raise FramingBroken(f"an unexpected {frame.kind.name} frame")

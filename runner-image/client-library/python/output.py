@@ -41,8 +41,8 @@ def emit_file(path: str | os.PathLike[str], name: str | None = None) -> Any:
         raise TypeError(f"`path` must be the path of a file, not {type(path).__name__}.")
     source = os.path.abspath(path)
     if name is None:
-        is_there_already = os.path.realpath(source).startswith(os.path.realpath(_OUT) + os.sep)
-        name = os.path.relpath(source, _OUT) if is_there_already else os.path.basename(source)
+        real, out = os.path.realpath(source), os.path.realpath(_OUT)
+        name = os.path.relpath(real, out) if real.startswith(out + os.sep) else os.path.basename(source)
     if not isinstance(name, str) or "\0" in name or any(part in ("", ".", "..") for part in name.split("/")):
         raise ValueError(f"`name` must be a relative path such as `reports/june.csv`, without `..`, not {name!r}.")
     target = os.path.join(_OUT, name)
@@ -54,7 +54,9 @@ def _copy(source: str, target: str) -> None:
         raise IsADirectoryError(f"`path` must be a file, and {source} is a directory: emit its files one by one.")
     with open(source, "rb") as file:
         os.makedirs(os.path.dirname(target), exist_ok=True)
-        if os.path.exists(target) and os.path.samefile(source, target):
+        if os.path.islink(target):
+            os.unlink(target)  # a link is not handed over, and what it leads to is not ours to overwrite
+        elif os.path.exists(target) and os.path.samefile(source, target):
             return
         with open(target, "wb") as copy:
             while piece := file.read(_COPIED_BYTES):

@@ -1,6 +1,6 @@
 // Gives the caller what a program cannot print: pictures, which are shown, and files, which are kept.
 
-import { copyFile, mkdir, readFile, realpath, stat } from 'node:fs/promises';
+import { copyFile, lstat, mkdir, readFile, realpath, stat, unlink } from 'node:fs/promises';
 import { basename, dirname, join, relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
@@ -37,6 +37,8 @@ export async function emitFile(path: string | URL, name?: string): Promise<void>
   const target = join(place, called);
   if (target === real) return;
   await mkdir(dirname(target), { recursive: true });
+  // A link is not handed over, and what it leads to is not ours to overwrite.
+  if ((await lstat(target).catch(() => undefined))?.isSymbolicLink()) await unlink(target);
   await copyFile(real, target);
 }
 

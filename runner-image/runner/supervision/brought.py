@@ -41,7 +41,7 @@ class Brought:
         self._contents: dict[bytes, Content] = {}
 
     def begins(self, path: str) -> bool:
-        """Tell whether this is the first that is brought of a file."""
+        """Tell whether nothing of a file was brought so far."""
         return path not in self._begun
 
     def note(self, path: str, data: memoryview, status: os.stat_result) -> None:

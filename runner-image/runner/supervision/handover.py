@@ -1,4 +1,4 @@
-"""Hands over the files that a program left. Nothing of it runs any more, but what it left may be anything.
+"""Hands over the files that a program left. It no longer runs, but what it left may be anything.
 
 Loaded only when there is something to hand over.
 """
@@ -64,6 +64,7 @@ class Handover:
 
     def _all(self, workspace: str, places: tuple[Place, ...], brought: Brought) -> Iterator[None]:
         left_out: dict[str, str | float | None] = {}
+        _unlock(workspace)
         for place in places:
             folder = _Folder(place, brought, self._outbox)
             yield from folder.hand_over(f"{workspace}/{place.name}")
@@ -86,12 +87,12 @@ class _Folder:
 
     def hand_over(self, path: str) -> Iterator[None]:
         try:
-            folder = _open(path, os.O_DIRECTORY, None)
+            folder = _open_directory(path, None)
         except FileNotFoundError:
             return
         except OSError:
-            # The folder itself was replaced by a link or a file, or is not to be read.
-            self._leave_out(b".", UNREADABLE if _is_directory(path) else NOT_A_FILE)
+            # The folder itself was replaced by a link or a file, or cannot be read.
+            self._leave_out(b".", NOT_A_FILE if _is_something_else(path) else UNREADABLE)
             return
         yield from self._directory(folder, b"", 0)
 
@@ -119,7 +120,7 @@ class _Folder:
                 if len(entries) % _ENTRIES_PER_STEP == 0:
                     yield
         except OSError:
-            self._leave_out(path or b".", UNREADABLE)
+            self._leave_out(path.rstrip(b"/") or b".", UNREADABLE)
         finally:
             os.close(directory)
 
@@ -129,7 +130,7 @@ class _Folder:
             yield
             return
         try:
-            entered = _open(name, os.O_DIRECTORY, directory)
+            entered = _open_directory(name, directory)
         except OSError:
             self._leave_out(path, UNREADABLE)
             yield
@@ -227,8 +228,24 @@ def _open(name: str | bytes, flags: int, directory: int | None) -> int:
         return os.open(name, _READ | flags, dir_fd=directory)
 
 
-def _is_directory(path: str) -> bool:
+def _open_directory(name: str | bytes, directory: int | None) -> int:
+    """Open a directory so that what is in it can be opened, too: whoever may only list it gets no further."""
+    opened = _open(name, os.O_DIRECTORY, directory)
+    if not os.fstat(opened).st_mode & stat.S_IXUSR:
+        os.fchmod(opened, 0o700)
+    return opened
+
+
+def _unlock(workspace: str) -> None:
+    """Open the way to the places, which a program may have closed."""
     try:
-        return stat.S_ISDIR(os.stat(path, follow_symlinks=False).st_mode)
+        os.close(_open_directory(workspace, None))
+    except OSError:
+        return  # then no place can be read, which each of them tells
+
+
+def _is_something_else(path: str) -> bool:
+    try:
+        return not stat.S_ISDIR(os.stat(path, follow_symlinks=False).st_mode)
     except OSError:
         return False

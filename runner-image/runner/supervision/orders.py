@@ -223,7 +223,10 @@ def holds_anything(folder: str) -> bool:
         return False
     except OSError:
         return True
-    with os.scandir(opened) as entries:
-        first = next(entries, None)
-    os.close(opened)
-    return first is not None
+    try:
+        with os.scandir(opened) as entries:
+            return next(entries, None) is not None
+    except OSError:
+        return True
+    finally:
+        os.close(opened)

@@ -68,6 +68,7 @@ class Supervisor:
         self._execution: Execution | None = None
         self._check: Check | None = None
         self._grace_ends: float | None = None
+        self._reported = False
         self._handover: Handover | None = None
         self._exit_status: int | None = None
         os.set_blocking(self._leash, False)
@@ -125,7 +126,7 @@ class Supervisor:
         return handlers
 
     def _wanted_streams(self) -> list[Stream]:
-        if self._execution is None or self._handover is not None or self._outbox.full:
+        if self._execution is None or self._reported or self._outbox.full:
             return []  # what somebody in the kernel's hands still writes after the report is too late
         return self._execution.open_streams
 
@@ -139,7 +140,7 @@ class Supervisor:
         if self._exit_status is None and not self._outbox.full:
             if self._handover is not None:
                 clocks.append(now)
-            elif self._grace_ends is not None:
+            elif self._grace_ends is not None and not self._reported:
                 clocks.append(self._grace_ends)
         return min(clocks)
 
@@ -301,30 +302,35 @@ class Supervisor:
         execution = self._execution
         if execution is None or self._grace_ends is None or self._exit_status is not None:
             return
-        if self._handover is not None:
-            self._hand_over(self._handover)
+        if self._reported:
+            self._hand_over()
             return
         gone = execution.drained and not processes.any_child_left()
         if gone or (time.monotonic() >= self._grace_ends and not self._outbox.full):
             execution.finish_streams(self._outbox)
             self._outbox.put(frames.DONE, execution.report())
+            self._reported = True
+            self._hand_over()
+
+    def _hand_over(self) -> None:
+        if self._handover is None:
             self._begin_handover(() if self._run_order is None else self._run_order.places)
+        if self._handover is not None and not self._handover.go_on():
+            self._exit_status = EXIT_DONE
 
     def _begin_handover(self, places: tuple[orders.Place, ...]) -> None:
         """Hand over what there is. The usual case, nothing, costs no more than a look, and travels with the report."""
-        if any(orders.holds_anything(f"{self._workspace}/{place.name}") for place in places):
+        if not any(orders.holds_anything(f"{self._workspace}/{place.name}") for place in places):
+            if places:
+                self._outbox.put(frames.HANDED_OVER, frames.json({place.name: 0 for place in places}))
+            self._exit_status = EXIT_DONE
+            return
+        # Only when the report is gone: a handover may take the last of the memory, and must not take the report along.
+        self._outbox.flush()
+        if self._outbox.empty:
             from supervision.handover import Handover
 
             self._handover = Handover(self._workspace, places, self._brought, self._outbox)
-            self._hand_over(self._handover)
-            return
-        if places:
-            self._outbox.put(frames.HANDED_OVER, frames.json({place.name: 0 for place in places}))
-        self._exit_status = EXIT_DONE
-
-    def _hand_over(self, handover: Handover) -> None:
-        if not handover.go_on():
-            self._exit_status = EXIT_DONE
 
     def _fail(self, message: str) -> None:
         if self._exit_status is None:

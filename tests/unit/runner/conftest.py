@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -49,7 +50,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
     """Starts supervisors that do not outlive the test."""
     with ExitStack() as stack:
 
-        def start(language: str, interpreter: str, **options: float) -> Supervised:
+        def start(language: str, interpreter: str, **options: Any) -> Supervised:
             return stack.enter_context(Supervised(language, tmp_path, interpreter, **options))
 
         yield start

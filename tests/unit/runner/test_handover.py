@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import struct
 import sys
@@ -13,9 +14,13 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from supervision.outbox import PAUSE_ABOVE_BYTES
+from supervision import frames, orders
+from supervision.brought import Brought
+from supervision.handover import Handover
+from supervision.outbox import PAUSE_ABOVE_BYTES, Outbox
 
-from tests.unit.runner.supervised import PATIENCE_SECONDS, Left, Supervised
+from tests.unit.runner import supervised as supervised_module
+from tests.unit.runner.supervised import PATIENCE_SECONDS, RUNNER, Left, Supervised
 
 Start = Callable[..., Supervised]
 
@@ -23,6 +28,7 @@ PLENTY = (100, 1_000_000, 10_000_000)
 OUT = {"o": PLENTY}
 BOTH = {"o": PLENTY, "f": PLENTY}
 MANY_BYTES = 4 * PAUSE_ABOVE_BYTES
+CLIENT_LIBRARY = RUNNER.parent / "client-library"
 
 
 def why(ended_left_out: list[Left]) -> dict[bytes, str]:
@@ -109,8 +115,8 @@ class TestLeaving:
 
     def test_a_program_that_is_stopped_is_cancelled_and_hands_over_its_files(self, python: Supervised) -> None:
         python.expect("R")
-        python.start("open('out/a', 'w').write('left')\nprint('begun')\nwhile True: pass", places=OUT)
-        assert python.expect("O").payload == b"begun\n"
+        python.start("open('out/a', 'w').write('left')\nprint('begun', end='')\nwhile True: pass", places=OUT)
+        assert python.expect("O").payload == b"begun"
         python.stop()
         python.stop()
         ended = python.finish()
@@ -128,6 +134,39 @@ class TestLeaving:
         ended = python.run(code, places={"o": (10, MANY_BYTES, MANY_BYTES)})
         assert len(ended.files["o:a"] or b"") == MANY_BYTES
         assert ended.left_out_count == {"out": 0}
+
+    @pytest.mark.parametrize("printed_bytes", [10, MANY_BYTES], ids=["at once", "when the leash takes it"])
+    def test_a_handover_that_crashes_loses_the_files_and_not_the_ending(
+        self,
+        start: Start,
+        tmp_path_factory: pytest.TempPathFactory,
+        monkeypatch: pytest.MonkeyPatch,
+        printed_bytes: int,
+    ) -> None:
+        runner = shutil.copytree(RUNNER, tmp_path_factory.mktemp("broken") / "runner")
+        (runner / "supervision" / "handover.py").write_text("raise MemoryError")
+        monkeypatch.setattr(supervised_module, "RUNNER", runner)
+        code = f"open('out/a', 'w').write('left')\nprint('x' * {printed_bytes})\nraise SystemExit(3)"
+        ended = start("python", sys.executable).run(code, places=OUT, max_output_bytes=2 * MANY_BYTES)
+        assert (ended.report["ending"], ended.exit_code, len(ended.stdout)) == ("exited", 3, printed_bytes + 1)
+        assert (ended.files, ended.left_out_count, ended.status) == ({}, None, 1)
+
+    @pytest.mark.parametrize(
+        "lock",
+        [
+            "os.chmod('out/deep', 0)",
+            "os.chmod('out/deep', 0o600)",
+            "os.chmod('out', 0)",
+            "os.chmod('out', 0o600)",
+            "os.chmod('.', 0)",
+            "os.chmod('.', 0o600)",
+        ],
+    )
+    def test_a_folder_that_a_program_locked_is_handed_over(self, start: Start, lock: str) -> None:
+        locked = start("python", sys.executable, overrides_modes=False)
+        code = f"import os\nos.mkdir('out/deep')\nopen('out/deep/a', 'w').write('left')\n{lock}"
+        ended = locked.run(code + "\ntry: open('out/deep/a')\nexcept OSError: print('locked')", places=OUT)
+        assert (ended.output, ended.files, ended.left_out) == ("locked\n", {"o:deep/a": b"left"}, [])
 
     def test_the_end_of_the_leash_in_the_middle_ends_the_supervisor(self, python: Supervised) -> None:
         python.expect("R")
@@ -279,6 +318,38 @@ class TestLeftOut:
         assert {os.fsencode(name[2:]): content for name, content in ended.files.items()} == {n: n for n in names}
 
 
+def test_a_folder_that_cannot_be_listed_may_hold_something_and_is_left_out_by_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "out" / "deep").mkdir(parents=True)
+    read_end, write_end = os.pipe()
+    handover = Handover(str(tmp_path), (orders.Place(b"o", *PLENTY),), Brought(), Outbox(write_end))
+    opened = len(os.listdir("/proc/self/fd"))
+
+    def fail(*_: object) -> None:
+        raise OSError(12, "Cannot allocate memory")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "scandir", fail)
+        assert orders.holds_anything(str(tmp_path / "out"))
+    first_lists_then_fails = iter([os.scandir, fail])
+
+    def list_or_fail(directory: int) -> object:
+        return next(first_lists_then_fails)(directory)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "scandir", list_or_fail)
+        while handover.go_on():
+            pass
+    handover._outbox.flush()
+    said = [(kind, payload[10:]) for kind, payload in frames.FrameDecoder().feed(os.read(read_end, 65_536))]
+    assert said[0] == (frames.LEFT_OUT, b"deep")
+    assert [kind for kind, _ in said[1:]] == [frames.HANDED_OVER]
+    assert len(os.listdir("/proc/self/fd")) == opened
+    os.close(read_end)
+    os.close(write_end)
+
+
 def test_a_reader_that_rests_does_not_make_the_supervisor_hold_more_than_its_outbox(python: Supervised) -> None:
     size = 64 * PAUSE_ABOVE_BYTES
     python.expect("R")
@@ -291,3 +362,29 @@ def test_a_reader_that_rests_does_not_make_the_supervisor_hold_more_than_its_out
     while left and time.monotonic() < ends:
         left -= len(python.expect("T").payload)
     assert (left, python.expect("Z").fields) == (0, {"out": 0})
+
+
+LINKS = {
+    "a link elsewhere to a file that is there already": ("out/made", "elsewhere", "out/made"),
+    "a link that is there to a file elsewhere": ("made", "out/link", "out/link"),
+}
+
+
+@pytest.mark.parametrize(("file", "link", "handed_over"), LINKS.values(), ids=LINKS)
+@pytest.mark.parametrize("language", ["python", "typescript"])
+def test_what_is_emitted_through_a_link_is_handed_over_as_a_file(
+    request: pytest.FixtureRequest, language: str, file: str, link: str, handed_over: str
+) -> None:
+    supervised: Supervised = request.getfixturevalue(language)
+    (supervised.workspace / "out").mkdir(exist_ok=True)
+    (supervised.workspace / file).write_text("made")
+    (supervised.workspace / link).symlink_to(supervised.workspace / file)
+    library = CLIENT_LIBRARY / language
+    supervised.prepare({f"servers/{each.name}": each.read_text() for each in library.iterdir() if each.is_file()})
+    codes = {
+        "python": f"from servers.output import emit_file\nemit_file({link!r})",
+        "typescript": f"import {{ emitFile }} from './servers/output.js';\nawait emitFile({link!r});",
+    }
+    ended = supervised.run(codes[language], places=OUT)
+    assert (ended.errors, ended.files, ended.left_out) == ("", {handed_over.replace("out/", "o:"): b"made"}, [])
+    assert (supervised.workspace / file).read_text() == "made"

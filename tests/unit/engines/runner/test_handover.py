@@ -17,7 +17,7 @@ from orchestrator.engines.runner.session import SupervisorSession
 from tests.support.api import until
 from tests.support.file_sink import MemorySink, pieces_of
 from tests.support.samples import limits
-from tests.unit.engines.runner.test_session import CHECKED, DONE, MISTAKES, MemoryLeash, refuse
+from tests.unit.engines.runner.test_session import CHECKED, DONE, MISTAKES, MemoryLeash, Recorded, refuse
 
 FEW = FileLimits(max_files=3, max_file_bytes=100, max_total_bytes=150)
 PLACES = {Place.OUT: FEW, Place.WORKSPACE: FEW}
@@ -80,10 +80,35 @@ async def test_files_reach_the_sink_and_run_returns_when_it_has_all(ran):
     assert ran.sink.left_out_count == {Place.OUT: 30, Place.WORKSPACE: 0}
 
 
+async def test_connections_end_with_the_program_and_not_with_its_files(ran, monkeypatch):
+    monkeypatch.setattr("orchestrator.engines.runner.relay.CONNECTIONS_BURST", 1)
+    accepted = []
+    session = SupervisorSession(ran.leash, "sandbox", lambda sandbox_id: accepted.append(Recorded()) or accepted[-1])
+    program = Program("", limits(), hands_over=PLACES)
+    running = asyncio.create_task(session.run(program, lambda *seen: None, sink=ran.sink))
+    await asyncio.sleep(0)
+    connections = [encode(FrameKind.OPENED, struct.pack(">I", number)) for number in (1, 2, 3)]
+    ran.say(*connections[:2], REPORT)
+    await until(lambda: accepted[0].lost)
+    ran.say(encode(FrameKind.BYTES, struct.pack(">I", 1) + b"late"), file(b"a", 0))  # it was closed meanwhile
+    assert not (await asyncio.wait((running,), timeout=0.1))[0]
+    assert len(accepted) == 1  # the second still waited for its turn
+    ran.say(connections[2])
+    assert ran.leash.hung_up
+    assert ((await running).outcome, ran.sink.out) == (Outcome.FAILED, {"a": b""})
+
+
 async def test_a_file_that_is_lost_on_its_way_is_left_out(ran):
     await ran.end(REPORT, file(b"a", 5), content(b"he"), left_out(b"a", b"o", size=5), file(b"b", 0), end(out=1))
     assert ran.sink.out == {"b": b""}
     assert ran.sink.reasons == {"a": Why.LOST}
+
+
+async def test_names_as_long_as_a_supervisor_has_them_and_a_place_that_is_left_out_itself_are_taken(ran):
+    longest = b"/".join([b"a" * 255] * 32)
+    await ran.end(REPORT, file(longest, 0), left_out(b".", b"x", b"f"), left_out(longest, b"d"), end(out=1, files=1))
+    assert ran.sink.out == {longest.decode(): b""}
+    assert ran.sink.left_out == {(Place.WORKSPACE, b"."): (Why.NOT_A_FILE, 7), (Place.OUT, longest): (Why.TOO_DEEP, 7)}
 
 
 async def test_without_a_sink_nothing_is_asked_for():
@@ -114,6 +139,8 @@ async def test_a_sink_for_no_place_is_closed_at_once():
         [file(b"/a", 0)],
         [file(b"a//b", 0)],
         [file(b"a\0b", 0)],
+        [file(b"a" * 256, 0)],
+        [file(b"a/" * 32 + b"a", 0)],
         [file(b"a", 0, letter=b"?")],
         [file(b"a", 3, b"f", unchanged=True)],
         [file(b"a", 3, b"o", unchanged=True)],
@@ -127,6 +154,9 @@ async def test_a_sink_for_no_place_is_closed_at_once():
         [file(b"a", 3), left_out(b"a", b"l")],
         [left_out(b"a", b"o")],
         [left_out(b"a", b"?")],
+        [left_out(b"../a")],
+        [left_out(b"a" * 256)],
+        [left_out(b"a/" * 32 + b"a")],
         [left_out(b"%d" % number) for number in range(21)],
         [left_out(b"a"), end()],
         [end(out=-1)],
