@@ -25,8 +25,9 @@ OF_OTHERS = re.compile(
 # Addresses and paths: in the daemon's container they are others, or are for this side only.
 OF_ONE_SIDE = frozenset(
     (
-        *("host", "port", "data_dir", "roles_file", "secrets_dir", "keys_dir", "servers_file", "client_library"),
-        *("docker_host", "launcher_socket", "seccomp_file", "publish", "url", "key", "started_in"),
+        *("host", "port", "data_dir", "roles_file", "secrets_dir", "keys_dir", "servers_file", "servers_dir"),
+        *("server_secrets_dir", "client_library", "docker_host", "launcher_socket", "seccomp_file"),
+        *("publish", "url", "key", "started_in"),
     )
 )
 

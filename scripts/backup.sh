@@ -21,7 +21,7 @@ main() {
     mv "$file.partial" "$file"
     say
     say "$file: $(du -h "$file" | cut -f1), $(tail -n 1 "$LOGS/backup.log")"
-    say "It holds the daemon's data. Keys (secrets/), roles.json, .env and the data of the MCP servers are not in it."
+    say "It holds the daemon's data. Keys (secrets/), roles.json, servers.d/, .env and the data of the MCP servers are not in it."
 }
 
 main

@@ -43,9 +43,18 @@ remove_sandboxes() {
     [ -z "$found" ] || fail "These containers could not be removed: $found; restart the container engine, then run 'make down' again."
 }
 
+# What the user has connected to the network of a server of their own only leaves it.
+remove_own_networks() {
+    local network
+    for network in $(docker network ls --format '{{.Name}}' --filter "label=com.docker.compose.project=$PROJECT" --filter label=mcp-code-executor.network); do
+        leave_network "$network"
+    done
+}
+
 # The sandboxes of earlier versions had a network.
 remove_networks() {
     local found
+    remove_own_networks
     found=$(ids_of_owners network && ids network --filter "label=com.docker.compose.project=$PROJECT")
     [ -z "$found" ] || xargs docker network rm <<<"$found" >/dev/null ||
         fail "One of our networks is still in use (message above); stop the containers on it, then run 'make down' again."

@@ -6,6 +6,8 @@ set -euo pipefail
 
 readonly NAME=code-executor
 readonly COMMAND=$VENV/bin/$NAME
+# Without the variable, that of the password file: 'make clean' must not end half-way for it.
+HOME=${HOME:-~}
 readonly LINK=$HOME/.local/bin/$NAME
 readonly SHARE=${XDG_DATA_HOME:-$HOME/.local/share}
 readonly FOR_BASH=$SHARE/bash-completion/completions/$NAME

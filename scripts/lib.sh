@@ -190,6 +190,17 @@ stack_containers() {
         --format '{{.Label "com.docker.compose.service"}} {{.ID}}' | grep -vE '^(orchestrator|launcher|roles) ' || true
 }
 
+# leave_network NETWORK: removes it, after whoever is on it has left. Those that are stopped, too: they could never start
+# again with a network that is gone.
+leave_network() {
+    local member
+    docker network inspect "$1" >/dev/null 2>&1 || return 0
+    for member in $(docker ps --all --filter "network=$1" --format '{{.Names}}'); do
+        docker network disconnect --force "$1" "$member"
+    done
+    docker network rm "$1"
+}
+
 # sha256 of the names, modes and contents of everything below the given paths, without the caches that Python leaves.
 fingerprint() {
     find "$@" -name __pycache__ -prune -o \( -type f -o -type l \) -print0 | LC_ALL=C sort -z |

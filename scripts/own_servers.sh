@@ -97,6 +97,7 @@ bring_up() {
 start() {
     local service=mcp-own-$1 usable
     require_engine
+    [ -f "$BUILD/base-image" ] || fail "What a server's image is made from is missing; run 'make up' first, then run this again."
     usable=$(stack own)
     grep -qxF "$service" <<<"$usable" || fail "The entry of $1 in $(servers_dir) cannot be used; the cause is above."
     enlist "$service"
@@ -106,20 +107,10 @@ start() {
     step "starting its container" own-start.log "The engine's own message is above." bring_up "$service"
 }
 
-# Those that are stopped, too: they could never start again with a network that is gone.
-leave_network() {
-    local member
-    docker network inspect "$1" >/dev/null 2>&1 || return 0
-    for member in $(docker ps --all --filter "network=$1" --format '{{.Names}}'); do
-        docker network disconnect --force "$1" "$member"
-    done
-    docker network rm "$1"
-}
-
 take_away() {
     ! exists "$PREFIX$1" || docker rm --force "$PREFIX$1"
     leave_network "$PREFIX$1"
-    ! in_engine "mcp-code-executor/${1#mcp-}" || docker image rm --force "mcp-code-executor/${1#mcp-}"
+    ! in_engine "mcp-code-executor/$1" || docker image rm --force "mcp-code-executor/$1"
 }
 
 remove() {

@@ -208,7 +208,7 @@ ensure_own() {
         fail "The lock of $name is missing; run 'code-executor servers remove $name' and add it again."
     ensure_servers own-base
     ensure_own_packages "$name"
-    ensure_image_of_sources "$1" "mcp-code-executor/own-$name" "$OWN_BASE_IMAGE" stage_own \
+    ensure_image_of_sources "$1" "mcp-code-executor/$1" "$OWN_BASE_IMAGE" stage_own \
         "$SOURCES/own-server" "$(servers_dir)/$name" "$STACK_BUILD/$1/config.json"
 }
 

@@ -66,6 +66,22 @@ remove_outdated_servers() {
     rm -f "$STACK_BUILD/changed"
 }
 
+# Compose does not change a network that is there: a server would go on reaching the internet although it no longer should.
+# Whoever is on it is made anew with it; the daemon's own shutdown ends what runs. What is not ours only leaves.
+renew_networks() {
+    local network internal is member
+    while read -r network internal; do
+        network=$PREFIX$network
+        is=$(docker network inspect --format '{{.Internal}}' "$network" 2>/dev/null) || continue
+        [ "$is" != "$internal" ] || continue
+        for member in $(docker ps --all --filter "network=$network" --filter "label=com.docker.compose.project=$PROJECT" --format '{{.Names}}'); do
+            [ "$member" != "$DAEMON" ] || docker stop --time 30 "$member"
+            docker rm --force "$member"
+        done
+        leave_network "$network"
+    done < <(stack networks)
+}
+
 # Our own images and a proxy from a registry write to the same volumes, each as another user.
 hand_over_volumes() {
     local service owner=$OWN_SERVER_USER volumes=()
@@ -98,7 +114,10 @@ start_one_by_one() {
 start_servers() {
     local services
     remove_outdated_servers
-    [ -z "$(own_services)" ] || "$ROOT/scripts/own_servers.sh" renew >"$LOGS/own-networks.log" 2>&1
+    renew_networks >"$LOGS/networks.log" 2>&1 ||
+        warn "  A network of the servers could not be changed: $(tail -n 1 "$LOGS/networks.log")"
+    [ -z "$(own_services)" ] || "$ROOT/scripts/own_servers.sh" renew >"$LOGS/own-networks.log" 2>&1 ||
+        warn "  A network of your own servers could not be changed: $(tail -n 1 "$LOGS/own-networks.log")"
     mapfile -t services < <(enabled_services)
     [ "${#services[@]}" -gt 0 ] || return 0
     hand_over_volumes

@@ -8,6 +8,8 @@ python -m deploy.stack without SERVICE,… SERVER…    those of them that need 
 python -m deploy.stack packages SERVER              the Debian packages that its image needs
 python -m deploy.stack write SERVER…                the settings below .build/stack, and what is missing in secrets/;
                                                     says which containers have new settings
+python -m deploy.stack networks                     NAME true|false of each network that was written: whether it
+                                                    is internal
 python -m deploy.stack secrets                      NAME=value of what is in secrets/, for compose
 python -m deploy.stack daemon-env FILE              NAME='value' of the daemon's settings, and of what a servers.json
                                                     refers to
@@ -30,7 +32,7 @@ from pathlib import Path
 
 from deploy.stack.files import write
 from deploy.stack.own import OwnServer, OwnServers, compose_document, proxy_config
-from deploy.stack.rendering import write_everything
+from deploy.stack.rendering import write_everything, written_networks
 from deploy.stack.servers import Problem, ProxyKind, Stack
 from deploy.stack.variables import Variables, given_in
 
@@ -53,6 +55,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("default")
     commands.add_parser("secrets")
+    commands.add_parser("networks")
     commands.add_parser("launcher-env")
     commands.add_parser("own")
     commands.add_parser("write-own").add_argument("names", nargs="*")
@@ -82,6 +85,8 @@ def run(chosen: argparse.Namespace) -> Iterable[str]:
             return variables.lines_for_daemon(chosen.file)
         case "launcher-env":
             return variables.lines_for_launcher()
+        case "networks":
+            return written_networks(chosen.root / ".build" / "stack")
         case "secrets":
             return variables.secrets_for_compose()
         case "usable":

@@ -17,7 +17,7 @@ from typing import Any
 from deploy.stack.servers import Problem
 
 PREFIX = "mcp-own-"
-IMAGE = "mcp-code-executor/own-"
+IMAGE = "mcp-code-executor/mcp-own-"
 DAEMON = "orchestrator"
 HOST = "host.docker.internal:host-gateway"
 # Services that are no MCP servers, and which one with the network `backend` reaches.
@@ -82,6 +82,10 @@ class OwnServer:
         env = _mapping(name, "container.env", container.get("env", {}))
         if not all(VARIABLE.fullmatch(key) and isinstance(value, str) for key, value in env.items()):
             raise Problem(f"{name}.json: container.env must have names of variables and texts.")
+        given = set(_references(env.values()))
+        if strange := [variable for variable in _references(command) if variable not in given]:
+            # The command comes from the package: what it may know is what the user has given it.
+            raise Problem(f"{name}.json: container.command names {strange[0]}, which no value of container.env names.")
         if container.get("network") not in list(Network):
             raise Problem(f"{name}.json: container.network must be one of {', '.join(Network)}.")
         user = container.get("user")
@@ -130,7 +134,7 @@ class OwnServers:
     def references_of_daemon(self) -> list[str]:
         """Return the variables that the daemon needs: those of addresses and headers, not those of containers."""
         told = [{key: value for key, value in entry.items() if key != "container"} for entry in self.entries.values()]
-        return [name for text in _texts(told) for name in REFERENCE.findall(text)]
+        return _references(_texts(told))
 
     def daemon_needs_host(self) -> bool:
         return any(entry.get("host") is True and "container" not in entry for entry in self.entries.values())
@@ -150,8 +154,7 @@ def proxy_config(server: OwnServer) -> dict[str, Any]:
 
 
 def _service(server: OwnServer) -> dict[str, Any]:
-    texts = (*server.command, *server.env.values())
-    variables = sorted({name for text in texts for name in REFERENCE.findall(text)})
+    variables = sorted(set(_references(server.env.values())))
     return {
         **LOCKDOWN,
         "container_name": f"${{STACK_PREFIX:-}}{server.service}",
@@ -188,6 +191,10 @@ def _mapping(name: str, key: str, value: object) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise Problem(f"{name}.json: {key} must be an object.")
     return value
+
+
+def _references(texts: Iterable[str]) -> list[str]:
+    return [name for text in texts for name in REFERENCE.findall(text)]
 
 
 def _texts(value: object) -> Iterator[str]:

@@ -14,6 +14,7 @@ from deploy.stack.variables import Variables, referred_to
 PORT = 9090
 DAEMON = "orchestrator"
 PATHS = {ProxyKind.OURS: "/servers/{server}/mcp", ProxyKind.PULLED: "/{server}/mcp"}
+PREFIX = "${STACK_PREFIX:-}"  # which compose fills in
 PROXY_TOKEN = "MCP_PROXY_TOKEN"  # noqa: S105  # the name of a variable
 
 
@@ -66,11 +67,18 @@ def networks_document(servers: Iterable[Server]) -> dict[str, Any]:
     networks: dict[str, Any] = {}
     members: dict[str, dict[str, None]] = {DAEMON: {}}
     for server in servers:
-        name = f"${{STACK_PREFIX:-}}mcp-backend-{server.network}"
+        name = f"{PREFIX}mcp-backend-{server.network}"
         networks[server.network] = {"name": name, "internal": not server.internet}
         for service in (DAEMON, server.container, *server.services):
             members.setdefault(service, {})[server.network] = None
     return {"services": {service: {"networks": [*joined]} for service, joined in members.items()}, "networks": networks}
+
+
+def written_networks(into: Path) -> list[str]:
+    """Return of each network that was written its name, without the prefix, and whether it is internal."""
+    file = into / "networks.yaml"
+    networks = json.loads(file.read_text())["networks"].values() if file.exists() else ()
+    return [f"{each['name'].removeprefix(PREFIX)} {json.dumps(each['internal'])}" for each in networks]
 
 
 def _by_container(servers: Iterable[Server]) -> dict[str, list[Server]]:

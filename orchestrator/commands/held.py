@@ -69,7 +69,7 @@ class Held:
 
     @property
     def is_of_another_directory(self) -> bool:
-        return self.started_in is not None and Path(self.started_in) != PROJECT
+        return self.started_in is not None and Path(self.started_in).resolve() != PROJECT
 
     def other_values(self, settings: Settings) -> list[OtherValue]:
         """Return what make would tell the daemon otherwise today; a setting that it does not know yet is left out."""

@@ -6,7 +6,8 @@ data_backup.py restore DIRECTORY KNOWN_VERSION [--force]
 
 A backup may be made while the daemon runs: databases are copied by SQLite, as they stand at one moment, and before
 everything else, so that what they refer to is copied after them. To restore, the daemon must have stopped. What is
-there is replaced in the end and at once, after all of the backup was read and its databases were found whole.
+there is replaced in the end and at once, after all of the backup was read and its databases were found whole. To check
+is to do the same up to that point, elsewhere.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ DATABASE_BEGINS = b"SQLite format 3\0"
 OF_A_DATABASE = ("-wal", "-shm", "-journal")
 INCOMING, OUTGOING = ".restoring", ".replaced"
 PATIENCE_SECONDS = 30
+PIECE_BYTES = 1024 * 1024
 REFUSED = 3
 
 
@@ -109,16 +111,8 @@ def back_up(data: Path, out: BinaryIO) -> None:
 
 
 def check(data: Path, source: BinaryIO, known_version: int, *, force: bool) -> None:
-    with _opened(source) as archive:
-        manifest = _manifest(archive)
-    if manifest.version > known_version:
-        raise Refused(
-            f"The backup is of a newer version (journal {manifest.version}, known here {known_version}); update first."
-        )
-    there = Manifest.of(data / JOURNAL)
-    if not force and there.newest is not None and there.newest > (manifest.newest or 0):
-        raise Refused(f"There is newer data: {there}; the backup has {manifest}. FORCE=1 replaces it all the same.")
-    _say(str(manifest))
+    with tempfile.TemporaryDirectory() as name:
+        _unpack(data, source, known_version, Path(name), force=force)
 
 
 def restore(data: Path, source: BinaryIO, known_version: int, *, force: bool) -> None:
@@ -127,28 +121,54 @@ def restore(data: Path, source: BinaryIO, known_version: int, *, force: bool) ->
         shutil.rmtree(left, ignore_errors=True)
     incoming.mkdir(mode=0o700)
     try:
-        with tempfile.TemporaryFile() as whole:
-            shutil.copyfileobj(source, whole)
-            whole.seek(0)
-            check(data, whole, known_version, force=force)
-            whole.seek(0)
-            with _opened(whole) as archive:
-                _extract(archive, incoming)
-        for database in _databases(incoming):
-            if not _is_whole(database):
-                raise Refused(f"{database.name} in the backup is damaged; nothing was changed.")
+        _unpack(data, source, known_version, incoming, force=force)
+        outgoing.mkdir(mode=0o700)
+        _exchange(data, incoming, outgoing)
     except BaseException:
         shutil.rmtree(incoming, ignore_errors=True)
         raise
-    outgoing.mkdir(mode=0o700)
-    for name in os.listdir(data):
-        if name not in (INCOMING, OUTGOING):
-            (data / name).rename(outgoing / name)
-    for name in os.listdir(incoming):
-        (incoming / name).rename(data / name)
     os.sync()
     for done in (incoming, outgoing):
         shutil.rmtree(done)
+
+
+def _unpack(data: Path, source: BinaryIO, known_version: int, place: Path, *, force: bool) -> None:
+    """Read all of a backup into a place of its own, or raise Refused for one that may not be restored."""
+    # Not tarfile's own: it takes a stream that breaks off between two files for whole, and compares no checksum.
+    with gzip.GzipFile(fileobj=source) as stream, _opened(stream) as archive:
+        manifest = _manifest(archive)
+        _require_suitable(manifest, data, known_version, force=force)
+        _extract(archive, place)
+        _read_to_the_end(stream)
+    for database in _databases(place):
+        if not _is_whole(database):
+            raise Refused(f"{database.name} in the backup is damaged; nothing was changed.")
+    _say(str(manifest))
+
+
+def _require_suitable(manifest: Manifest, data: Path, known_version: int, *, force: bool) -> None:
+    if manifest.version > known_version:
+        raise Refused(
+            f"The backup is of a newer version (journal {manifest.version}, known here {known_version}); update first."
+        )
+    there = Manifest.of(data / JOURNAL)
+    if not force and there.newest is not None and there.newest > (manifest.newest or 0):
+        raise Refused(f"There is newer data: {there}; the backup has {manifest}. FORCE=1 replaces it all the same.")
+
+
+def _exchange(data: Path, incoming: Path, outgoing: Path) -> None:
+    """Put what comes in the place of what goes; if that cannot be finished, everything is where it was."""
+    moved: list[tuple[Path, Path]] = []
+    try:
+        for source, target in ((data, outgoing), (incoming, data)):
+            for name in [name for name in os.listdir(source) if name not in (INCOMING, OUTGOING)]:
+                (source / name).rename(target / name)
+                moved.append((source / name, target / name))
+    except BaseException:
+        for before, now in reversed(moved):
+            now.rename(before)
+        outgoing.rmdir()
+        raise
 
 
 def _databases(data: Path) -> list[Path]:
@@ -208,11 +228,20 @@ def _add(archive: tarfile.TarFile, content: Path, name: str) -> None:
         pass  # it was removed a moment ago
 
 
-def _opened(source: BinaryIO) -> tarfile.TarFile:
+def _opened(stream: gzip.GzipFile) -> tarfile.TarFile:
     try:
-        return tarfile.open(fileobj=source, mode="r|gz")
-    except tarfile.TarError as error:
-        raise Refused(f"This is no backup ({error}).") from error
+        return tarfile.open(fileobj=stream, mode="r|")
+    except (tarfile.TarError, zlib.error, EOFError, OSError) as error:
+        raise Refused(f"This is not a backup ({error}).") from error
+
+
+def _read_to_the_end(stream: gzip.GzipFile) -> None:
+    """Have the checksum compared, which comes last."""
+    try:
+        while stream.read(PIECE_BYTES):
+            pass
+    except (zlib.error, EOFError, OSError) as error:
+        raise Refused(f"The backup is damaged ({error}); nothing was changed.") from error
 
 
 def _manifest(archive: tarfile.TarFile) -> Manifest:
@@ -220,11 +249,14 @@ def _manifest(archive: tarfile.TarFile) -> Manifest:
         first = archive.next()
         content = archive.extractfile(first) if first is not None and first.name == MANIFEST else None
         if content is None:
-            raise Refused("This is no backup of make: it does not begin with its description.")
+            raise Refused("This is not a backup that make has made: it does not begin with a description.")
         told = json.load(content)
         if told["format"] != FORMAT:
-            raise Refused(f"The backup has the form {told['format']}, which is not known here; update first.")
-        return Manifest(**told)
+            raise Refused(f"The backup has the format {told['format']}, which is not known here; update first.")
+        manifest = Manifest(**told)
+        if not isinstance(manifest.version, int) or not isinstance(manifest.newest, int | float | None):
+            raise Refused("This is not a backup that make has made: its description is wrong.")
+        return manifest
     except (tarfile.TarError, zlib.error, EOFError, OSError, ValueError, TypeError, KeyError) as error:
         raise Refused(f"The backup cannot be read ({error}).") from error
 
@@ -236,8 +268,9 @@ def _extract(archive: tarfile.TarFile, place: Path) -> None:
             path = PurePosixPath(told.name)
             if told.name == MANIFEST:
                 continue
-            if path.is_absolute() or ".." in path.parts or not (told.isreg() or told.isdir()):
-                raise Refused(f"{told.name!r} does not belong into a backup; nothing was changed.")
+            ours = path.parts[:1] in ((INCOMING,), (OUTGOING,))
+            if path.is_absolute() or ".." in path.parts or ours or not (told.isreg() or told.isdir()):
+                raise Refused(f"{told.name!r} does not belong in a backup; nothing was changed.")
             target = place / path
             target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             if told.isdir():

@@ -128,10 +128,15 @@ class Yard:
                 with suppress(HostFailed):
                     self.remove(name)
             else:
+                self.tokens.write(tokens)
+                self.tokens.remove(name, keep=tokens)
+                self.directory.write(name, previous)
                 if kept.is_dir():
                     self.directory.keep_locks(name, kept)
-                self.tokens.write(tokens)
-                self.directory.write(name, previous)
+                elif "container" not in previous:
+                    shutil.rmtree(self.directory.locks(name), ignore_errors=True)
+                    with suppress(HostFailed):
+                        self.machine.script("remove", name)
                 err.print(plain(f"The entry of {name} is as it was; 'make up' starts it again."))
             raise
         finally:
@@ -148,7 +153,7 @@ class Yard:
     def _write(self, wish: Wish, entry: Json) -> None:
         """Write the tokens, then the entry that names them; those of an earlier entry go."""
         self.tokens.write(wish.tokens)
-        self.tokens.remove(wish.name, keep=frozenset([*wish.tokens.of_container, *wish.tokens.of_daemon]))
+        self.tokens.remove(wish.name, keep=wish.tokens)
         self.directory.write(wish.name, entry)
 
     def _take_up_host(self, previous: Json | None, entry: Json | None) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -84,7 +85,8 @@ def add(
         str | None, typer.Option(help="'list': programs always get the list of contents.", metavar="list")
     ] = None,
     session: Annotated[
-        str | None, typer.Option(help="'execution': each execution has a session of its own.", metavar="execution")
+        str | None,
+        typer.Option(help="'execution': each execution has a session of its own at the --url.", metavar="execution"),
     ] = None,
     replace_it: Annotated[bool, typer.Option("--replace", help="Replace the server that has this name.")] = False,
 ) -> None:
@@ -185,7 +187,9 @@ def try_one(
         known = ", ".join(_own_names(settings)) or "none yet"
         fail(f"There is no server {name}; of your own there are: {known}.", EXIT_BAD_USE)
     if as_json:
-        out.print(plain(trial.to_json()))
+        hide = TokenFiles(settings.secrets_dir).hide
+        problem = hide(trial.problem) if trial.problem is not None else None
+        out.print(plain(replace(trial, problem=problem).to_json()))
         raise typer.Exit(0 if trial.connected else 1)
     show(settings, yard.machine, yard.directory, trial)
     raise typer.Exit(0 if trial.connected else EXIT_CANNOT_CALL)

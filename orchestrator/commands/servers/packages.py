@@ -185,10 +185,10 @@ def without_install_scripts(launch: Launch, directory: Path) -> list[str]:
 
 
 def _is_from_registry(package: dict[str, Any]) -> bool:
+    """Tell by the lock: it is made without the addresses of what the registry has, so an address is another's."""
     if package.get("inBundle"):
         return True
-    resolved = str(package.get("resolved", "https://"))
-    return not package.get("link") and "integrity" in package and resolved.startswith(("https://", "http://"))
+    return not package.get("link") and "integrity" in package and "resolved" not in package
 
 
 def command_of(launch: Launch, fetched: Path) -> tuple[str, ...]:
@@ -217,7 +217,14 @@ def _node_command(launch: Launch, fetched: Path) -> tuple[str, ...]:
         begins = file.read(128)
     if program.suffix not in (".js", ".mjs", ".cjs") and not NODE_PROGRAM.match(begins):
         raise NotRunnable(f"The command {wanted} of {launch.package} is not a program for Node.js.")
-    return ("node", f"{APP}/node_modules/{launch.package}/{program.relative_to(place.resolve())}")
+    return ("node", f"{APP}/node_modules/{launch.package}/{_plain(launch, program.relative_to(place.resolve()))}")
+
+
+def _plain(launch: Launch, word: object) -> str:
+    """Return a word that the package has chosen; in its container, ${NAME} would stand for a secret of anybody."""
+    if "$" in str(word):
+        raise NotRunnable(f"The command of {launch.package} has a $ in its name, which is refused.")
+    return str(word)
 
 
 def _python_command(launch: Launch, fetched: Path) -> tuple[str, ...]:
@@ -227,7 +234,7 @@ def _python_command(launch: Launch, fetched: Path) -> tuple[str, ...]:
         launch.package if launch.package in commands else next(iter(commands)) if len(commands) == 1 else launch.package
     )
     if wanted in commands:
-        return ("python3", "-P", f"{APP}/entry_point.py", wanted, commands[wanted])
+        return ("python3", "-P", f"{APP}/entry_point.py", _plain(launch, wanted), _plain(launch, commands[wanted]))
     if COMMAND.fullmatch(wanted) and (site_packages / "bin" / wanted).is_file():
         return (f"{APP}/site-packages/bin/{wanted}",)
     known = f"has the commands {', '.join(sorted(commands))}" if commands else "has no command that could run"

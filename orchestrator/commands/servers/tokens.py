@@ -42,6 +42,7 @@ class Wallet:
         self._prefix = _prefix(server)
         self._environment = environment
         self._ask = ask
+        self._words: dict[str, str] = {}  # by variable
         self.values: dict[str, str] = {}
         self.given_openly: list[str] = []
 
@@ -50,12 +51,16 @@ class Wallet:
         return self._prefix + re.sub(r"[^A-Za-z0-9_]", "_", word)
 
     def keep(self, word: str, value: str | None) -> str:
-        """Keep a value, the one given or else one that is looked up or asked for; return the reference to it."""
+        """Keep a value, the one given or else one that is looked up or asked for once; return the reference to it."""
+        variable = self.variable(word)
+        if self._words.setdefault(variable, word) != word:
+            raise BadToken(f"{self._words[variable]} and {word} would be kept under one name. Rename one of the two.")
         if value is not None:
             self.given_openly.append(word)
+        elif variable in self.values:
+            return f"${{{variable}}}"
         else:
             value = self._environment.get(word) or self._ask(word)
-        variable = self.variable(word)
         self.values[variable] = _checked(word, value)
         return f"${{{variable}}}"
 
@@ -90,7 +95,8 @@ def headers_of(wallet: Wallet, options: list[str]) -> dict[str, str]:
 
 
 def _prefix(server: str) -> str:
-    return f"{server.upper().replace('-', '_')}__"
+    name = server.upper().replace("-", "_")
+    return f"_{name}__" if name[:1].isdigit() else f"{name}__"  # no variable begins with a digit
 
 
 def _checked(word: str, value: str) -> str:
@@ -132,9 +138,11 @@ class TokenFiles:
                 held[file.parent.name][file.name] = file.read_text().strip()
         return Tokens(of_container=held["containers"], of_daemon=held["daemon"])
 
-    def remove(self, server: str, keep: frozenset[str] = frozenset()) -> list[str]:
-        """Remove the tokens of a server but those to keep; return their names."""
-        gone = [file for file in self._files() if file.name.startswith(_prefix(server)) and file.name not in keep]
+    def remove(self, server: str, keep: Tokens | None = None) -> list[str]:
+        """Remove the tokens of a server but those to keep, each where it is kept; return their names."""
+        kept = {"containers": keep.of_container, "daemon": keep.of_daemon} if keep is not None else {}
+        own = [file for file in self._files() if file.name.startswith(_prefix(server))]
+        gone = [file for file in own if file.name not in kept.get(file.parent.name, ())]
         for file in gone:
             file.unlink(missing_ok=True)
         return [file.name for file in gone]

@@ -75,6 +75,10 @@ def read_wish(
     else:
         if headers or sse:
             raise BadEntry("--header and --sse go with --url; a server that runs here gets its tokens with --env.")
+        if options.session is not None:
+            raise BadEntry(
+                "--session goes with --url: a server that runs here is one process, whose state all executions share."
+            )
         if options.host and network is not Network.INTERNET:
             raise BadEntry(f"A container reaches {HOST} only with --network internet.")
         launch, variables = parse(command), environment_of(wallet, env)

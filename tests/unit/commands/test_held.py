@@ -196,6 +196,18 @@ async def test_secrets_and_paths_of_one_side_are_not_compared(place: Place) -> N
     assert told.other_values(Settings()) == []
 
 
+def test_no_path_is_compared_because_those_of_the_daemons_container_are_others() -> None:
+    paths = {each.field for each in in_effect(Settings()) if isinstance(getattr(Settings(), each.field), Path)}
+    assert {each.field for each in in_effect(Settings()) if not each.is_of_one_side} & paths == set()
+    assert {"servers_dir", "server_secrets_dir"} <= paths
+
+
+async def test_the_same_directory_under_another_path_is_no_other(place: Place, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(PROJECT)
+    place.tell(started_in=str(tmp_path / "link"))
+    assert not (await held.ask(terminal.load_settings())).is_of_another_directory
+
+
 DOCKER = """#!/bin/sh
 printf 'mcp-memory\\trunning\\tUp 2 minutes\\n'
 printf 'mcp-postgres\\texited\\tExited (137) 3 seconds ago\\n'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import os
 import re
@@ -11,9 +12,11 @@ import sys
 import tarfile
 import threading
 import time
+import zlib
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -206,6 +209,8 @@ def with_member(name: str, kind: bytes = tarfile.REGTYPE, target: str = "") -> i
         with_member("link", tarfile.LNKTYPE, "../outside"),
         with_member("device", tarfile.CHRTYPE),
         with_member("pipe", tarfile.FIFOTYPE),
+        with_member(".restoring/x"),
+        with_member(".replaced/x"),
         io.BytesIO(b"no archive at all"),
         io.BytesIO(b""),
     ],
@@ -228,6 +233,42 @@ def test_a_backup_that_breaks_off_changes_nothing(data: Path) -> None:
     assert sorted(path.name for path in data.iterdir()) == ["instance-id", "large"]
 
 
+@pytest.mark.parametrize("attempt", [check, restore])
+def test_a_backup_that_is_damaged_anywhere_or_breaks_off_between_two_files_is_refused(data: Path, attempt: Any) -> None:
+    for number in range(20):
+        (data / f"file{number:02}").write_bytes(os.urandom(3000))
+    whole = backup_of(data).getvalue()
+    damaged = bytearray(whole)
+    damaged[len(whole) // 2] ^= 1  # in a file that is no database, which nothing but the checksum tells
+    # Cut where the archive has a whole number of files: it ends like one that is complete.
+    unpacked = gzip.decompress(whole)
+    with tarfile.open(fileobj=io.BytesIO(unpacked)) as archive:
+        between = archive.getmember("file10").offset
+    packed = zlib.compressobj(wbits=31)
+    cut = packed.compress(unpacked[:between]) + packed.flush(zlib.Z_SYNC_FLUSH)
+    for spoiled in (bytes(damaged), cut, whole[:-4]):
+        with pytest.raises(Refused):
+            attempt(data, io.BytesIO(spoiled), KNOWN, force=True)
+    assert len(list(data.iterdir())) == 21
+    attempt(data, io.BytesIO(whole), KNOWN, force=True)  # the control
+
+
+def test_what_was_there_is_back_if_the_exchange_cannot_be_finished(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    archive = backup_of(data)
+    (data / "of later").write_text("x")
+    rename = Path.rename
+
+    def fails_on_the_way_in(path: Path, target: Path) -> Path:
+        if path.parent.name == INCOMING:
+            raise OSError("no")
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", fails_on_the_way_in)
+    with pytest.raises(OSError, match="no"):
+        restore(data, archive, KNOWN, force=True)
+    assert sorted(path.name for path in data.iterdir()) == ["instance-id", "of later"]
+
+
 def test_a_damaged_database_is_not_put_in_place(data: Path) -> None:
     with closing(opened(data)) as database:
         for number in range(500):
@@ -244,8 +285,9 @@ def test_a_damaged_database_is_not_put_in_place(data: Path) -> None:
         member = tarfile.TarInfo("journal.sqlite3")
         member.size = len(content)
         file.addfile(member, io.BytesIO(bytes(content)))
-    with pytest.raises(Refused, match="damaged"):
-        restore(other, io.BytesIO(archive.getvalue()), KNOWN, force=True)
+    for attempt in (check, restore):
+        with pytest.raises(Refused, match="damaged"):
+            attempt(other, io.BytesIO(archive.getvalue()), KNOWN, force=True)
     assert list(other.iterdir()) == []
 
 
@@ -338,6 +380,20 @@ def test_a_backup_that_is_refused_leaves_the_daemon_alone(tree: Tree) -> None:
     assert "There is newer data" in ended.stderr
     assert "Nothing was changed." in ended.stderr
     assert not [call for call in tree.calls() if call.startswith(("docker stop", "docker start"))]
+
+
+def test_a_restore_that_fails_starts_the_daemon_again(tree: Tree) -> None:
+    fails = '"run "*" restore /var/lib/code-executor 3") echo "no space" >&2; exit 1 ;;'
+    tree.command("docker", DOCKER.replace('"run "*) cat', f'{fails}\n"run "*) cat'))
+    (tree.path / "orchestrator" / "journals" / "migrations").mkdir(parents=True)
+    (tree.path / "orchestrator" / "journals" / "migrations" / "0003_x.sql").touch()
+    (tree.path / "mine.tar.gz").write_text("x")
+    with answering(Ready) as address:
+        ended = tree.run("scripts/restore.sh", FILE="mine.tar.gz", CODE_EXECUTOR_PUBLISH=address)
+    assert ended.returncode == 1
+    assert "no space" in ended.stderr
+    assert "restored" not in ended.stdout
+    assert "docker start mcp-code-executor" in tree.calls()
 
 
 def test_a_restore_asks_for_its_file(tree: Tree) -> None:

@@ -45,6 +45,11 @@ def test_the_command_is_on_the_path_and_says_so_where_it_is_not(place: Tree) -> 
         assert (share / file).read_text() == f"asked for completion {shell}\n"
 
 
+def test_without_a_home_directory_in_the_environment_uninstalling_does_not_fail(place: Tree) -> None:
+    ended = place.run("env", "-u", "HOME", f"XDG_DATA_HOME={place.path}", "scripts/install.sh", "uninstall")
+    assert ended.returncode == 0, ended.stderr
+
+
 def test_uninstalling_leaves_nothing_and_can_be_repeated(place: Tree) -> None:
     install(place)
     for _ in range(2):

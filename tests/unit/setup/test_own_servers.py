@@ -208,10 +208,35 @@ def test_removing_takes_container_network_and_image_and_what_was_built(tree: Tre
         "docker network disconnect --force mcp-own-one mcp-code-executor",
         "docker network disconnect --force mcp-own-one mcp-postgres",
         "docker network rm mcp-own-one",
-        "docker image rm --force mcp-code-executor/own-one",
+        "docker image rm --force mcp-code-executor/mcp-own-one",
     ]
     assert services(tree) == ["mcp-memory", "mcp-own-one-more"]
     assert not [made for made in ("own/one", "stack/mcp-own-one", "context/mcp-own-one") if (build / made).exists()]
+
+
+def test_no_name_of_a_server_makes_its_image_the_one_that_all_others_are_made_from(tree: Tree) -> None:
+    add(tree, "base")
+    image = added(tree)["services"]["mcp-own-base"]["image"]
+    assert image == "mcp-code-executor/mcp-own-base:latest"
+    assert f"OWN_BASE_IMAGE={image.removesuffix(':latest')}\n" not in (tree.path / "scripts" / "stack.sh").read_text()
+
+
+def test_a_command_names_no_secret_that_the_user_has_not_given_to_the_server(tree: Tree) -> None:
+    add(tree, "one")
+    file = tree.path / "servers.d" / "one.json"
+    for variable, usable in (("ONE__KEY", ["mcp-own-one"]), ("MCP_POSTGRES_PASSWORD", [])):
+        document = json.loads(file.read_text())
+        document["mcpServers"]["one"]["container"]["command"] = ["node", "x.js", f"${{{variable}}}"]
+        file.write_text(json.dumps(document))
+        assert stack(tree, "own") == usable
+
+
+def test_before_the_first_make_up_one_sentence_says_what_to_do(tree: Tree) -> None:
+    engine(tree)
+    add(tree, "one")
+    ended = tree.run("scripts/own_servers.sh", "start", "one")
+    assert ended.returncode == 1
+    assert ended.stderr.strip().endswith("run 'make up' first, then run this again.")
 
 
 def test_the_servers_of_another_directory_are_not_touched(tree: Tree) -> None:
@@ -220,6 +245,13 @@ def test_the_servers_of_another_directory_are_not_touched(tree: Tree) -> None:
     assert ended.returncode == 1
     assert "were started in /somewhere/else" in ended.stderr
     assert changes(tree) == []
+
+
+def test_what_the_user_has_connected_to_a_network_does_not_keep_it_from_being_removed(tree: Tree) -> None:
+    engine(tree, '"network ls --format"*) echo mcp-own-one ;;')
+    assert tree.run("scripts/down.sh").returncode == 0
+    assert "docker network disconnect --force mcp-own-one mcp-postgres" in changes(tree)
+    assert "docker network rm mcp-own-one" in changes(tree)
 
 
 def lock(tree: Tree) -> Path:

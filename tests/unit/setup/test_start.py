@@ -281,6 +281,49 @@ def test_servers_that_are_disabled_or_have_new_settings_are_replaced(tree: Tree)
     assert not (stack / "changed").exists()
 
 
+def networks_changed(tree: Tree, internal: bool) -> list[str]:
+    """What a start does on an engine that has the network of a server, one that reaches the internet."""
+    tree.command(
+        "docker",
+        """case "$*" in
+"network inspect --format {{.Internal}} mcp-backend-n8n") echo false ;;
+"ps --all --filter network="*"--filter label="*) printf "mcp-n8n\nmcp-code-executor\n" ;;
+"ps --all --filter network="*) echo a-container-of-the-user ;;
+"inspect "*) echo exited ;;
+"port "*) exit 1 ;;
+esac""",
+    )
+    stack = enable(tree)
+    network = {"name": "${STACK_PREFIX:-}mcp-backend-n8n", "internal": internal}
+    (stack / "networks.yaml").write_text(json.dumps({"services": {}, "networks": {"n8n": network}}))
+    start(tree)
+    words = ("docker stop", "docker rm", "docker network disconnect", "docker network rm")
+    return [call for call in tree.calls() if call.startswith(words)]
+
+
+def test_a_network_that_is_no_longer_to_reach_the_internet_is_made_anew_with_those_on_it(tree: Tree) -> None:
+    assert networks_changed(tree, internal=True) == [
+        "docker rm --force mcp-n8n",
+        "docker stop --time 30 mcp-code-executor",
+        "docker rm --force mcp-code-executor",
+        "docker network disconnect --force mcp-backend-n8n a-container-of-the-user",
+        "docker network rm mcp-backend-n8n",
+    ]
+
+
+def test_a_network_that_is_as_it_should_be_stays(tree: Tree) -> None:
+    assert networks_changed(tree, internal=False) == []
+
+
+def test_a_network_of_an_own_server_that_cannot_be_changed_is_told_and_the_start_goes_on(tree: Tree) -> None:
+    fails = '"network inspect"*) echo odd ;; "network rm"*) echo "in use" >&2; exit 1 ;; "inspect "*) echo exited ;;'
+    tree.command("docker", f'case "$*" in {fails} esac')
+    enable(tree, "mcp-own-one")
+    ended = start(tree)
+    assert "A network of your own servers could not be changed: in use" in ended.stderr
+    assert [call for call in tree.calls() if " up -d orchestrator" in call]
+
+
 def handed_over(tree: Tree) -> list[str]:
     """Of each container that gives volumes away: its mounts, then the new owner and the places."""
     runs = [call.split() for call in tree.calls() if call.startswith("docker run") and "--cap-add CHOWN" in call]

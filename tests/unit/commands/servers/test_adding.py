@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from orchestrator.commands.servers import report, servers_app
 from orchestrator.commands.servers.adding import Yard
 from orchestrator.commands.servers.entries import BadEntry, Network, Options, ServersDirectory
 from orchestrator.commands.servers.host import ContainerState, Host, HostFailed
@@ -121,8 +123,24 @@ def test_a_replacement_that_fails_leaves_what_was_there(place: Fixture, step: st
     before = {name: text for name, text in place.files().items() if not name.startswith(".build")}
     place.machine.fails[step] = HostFailed("")
     with pytest.raises(HostFailed):
-        place.add("npx", "-y", "some-server@^2", "--more", env=("KEY=new",), replace_it=True)
+        place.add("npx", "-y", "some-server@^2", "--more", env=("KEY=new", "SECOND=new"), replace_it=True)
     assert {name: text for name, text in place.files().items() if not name.startswith(".build")} == before
+
+
+def test_a_package_that_cannot_replace_an_address_leaves_no_container_lock_or_token(place: Fixture):
+    place.yard.add(address(MINE__KEY="old"), replace_it=False)
+    before = place.files()
+    place.machine.fails["start"] = HostFailed("")
+    with pytest.raises(HostFailed):
+        place.add(env=("KEY=new",), replace_it=True)
+    assert place.files() == before
+    assert place.machine.done[-1] == "remove"
+
+
+def test_a_session_for_each_execution_is_refused_where_there_is_one_process_for_all():
+    options = Options(session="execution")
+    with pytest.raises(BadEntry, match="--session goes with --url"):
+        read_wish("mine", options, url=None, sse=False, headers=[], command=["npx", "x"], env=[], network=Network.NONE)
 
 
 def test_another_server_of_that_name_is_replaced_only_when_asked_for(place: Fixture):
@@ -231,3 +249,13 @@ def test_a_trial_is_the_same_on_the_other_side():
     for nonsense in ("", "{}", "[]", "no json"):
         with pytest.raises(ValueError):  # noqa: PT011
             Trial.from_json(nonsense)
+
+
+def test_what_is_said_of_a_trial_as_json_holds_no_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    TokenFiles(tmp_path).write(Tokens(of_daemon={"FAR__KEY": "s3cret-token"}))
+    monkeypatch.setenv("CODE_EXECUTOR_SECRETS_DIR", str(tmp_path))
+    failed = Trial("far", False, "it says: s3cret-token is wrong", ())
+    monkeypatch.setattr(report, "try_it", lambda *_: failed)
+    ended = CliRunner().invoke(servers_app, ["test", "far", "--json"])
+    assert json.loads(ended.stdout)["problem"] == "it says: *** is wrong"
+    assert ended.exit_code == 1

@@ -136,6 +136,7 @@ def test_the_version_that_was_chosen_is_written_into_manifest_and_lock(tmp_path:
         {"version": "1.0.0", "resolved": "git+ssh://git@example.com/x.git#abc"},
         {"version": "1.0.0", "resolved": "git+ssh://git@example.com/x.git#abc", "integrity": "sha512-x"},
         {"version": "1.0.0", "resolved": "file:../../etc", "integrity": "sha512-x"},
+        {"version": "1.0.0", "resolved": "https://elsewhere.example/x.tgz", "integrity": "sha512-x"},
         {"version": "1.0.0", "link": True, "integrity": "sha512-x"},
         {"version": "1.0.0"},
     ],
@@ -222,3 +223,13 @@ def test_a_python_package_without_the_command_is_told_with_those_that_it_has(tmp
     python_package(tmp_path, "serve = x:y\nother = x:z")
     with pytest.raises(NotRunnable, match="has the commands other, serve: choose one with 'uvx --from some-server"):
         command_of(uvx("some-server"), tmp_path)
+
+
+def test_a_package_cannot_name_a_secret_as_its_command(tmp_path: Path):
+    python_package(tmp_path, "${MCP_POSTGRES_PASSWORD} = x:y")
+    with pytest.raises(NotRunnable, match=r"has a \$ in its name"):
+        command_of(uvx("some-server"), tmp_path)
+    node_package(tmp_path, "${KEY}.js")
+    (tmp_path / "node_modules" / "@scope" / "server" / "${KEY}.js").touch()
+    with pytest.raises(NotRunnable, match=r"has a \$ in its name"):
+        command_of(npx("@scope/server"), tmp_path)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.commands.servers.tokens import (
+    VARIABLE,
     BadToken,
     TokenFiles,
     Tokens,
@@ -62,6 +63,24 @@ def test_no_two_servers_share_a_variable():
     assert len({wallet(server).variable(key) for server, key in pairs}) == len(pairs)
 
 
+def test_a_server_whose_name_begins_with_a_digit_has_variables_as_others_have():
+    own = wallet("3d", KEY="k")
+    assert environment_of(own, ["KEY"]) == {"KEY": "${_3D__KEY}"}
+    assert all(VARIABLE.fullmatch(variable) for variable in own.values)
+
+
+def test_a_value_that_is_named_twice_is_asked_for_once():
+    answers = iter(["first", "second"])
+    own = Wallet("a", {}, lambda _: next(answers))
+    headers_of(own, ["Authorization: Bearer ${KEY}", "X-Key: ${KEY}"])
+    assert own.values == {"A__KEY": "first"}
+
+
+def test_two_names_that_would_share_a_file_are_refused():
+    with pytest.raises(BadToken, match="X-Key and X_Key"):
+        headers_of(wallet(), ["X-Key: one", "X_Key: two"])
+
+
 @pytest.mark.parametrize("value", ["", "  ", "two\nlines", "with\x00null", "tab\tbed", "x" * 20_000])
 def test_a_value_that_cannot_be_passed_on_is_refused_without_being_told(value: str):
     with pytest.raises(BadToken) as refused:
@@ -104,9 +123,15 @@ def test_tokens_lie_in_a_directory_that_is_closed_to_others(files: TokenFiles):
 
 def test_the_tokens_of_a_server_go_and_those_of_others_stay(files: TokenFiles):
     files.write(Tokens(of_container={"A_B__KEY": "of another"}))
-    assert files.remove("a", keep=frozenset({"A__HEADER"})) == ["A__KEY"]
+    assert files.remove("a", keep=Tokens(of_daemon={"A__HEADER": "of the daemon"})) == ["A__KEY"]
     assert files.remove("a") == ["A__HEADER"]
     assert files.of("a-b").of_container == {"A_B__KEY": "of another"}
+
+
+def test_a_token_that_is_kept_in_one_place_goes_from_the_other(files: TokenFiles):
+    files.write(Tokens(of_daemon={"A__KEY": "of the daemon now"}))
+    assert sorted(files.remove("a", keep=Tokens(of_daemon={"A__KEY": "of the daemon now"}))) == ["A__HEADER", "A__KEY"]
+    assert files.of("a") == Tokens(of_daemon={"A__KEY": "of the daemon now"})
 
 
 def test_no_value_of_a_token_is_shown(files: TokenFiles):

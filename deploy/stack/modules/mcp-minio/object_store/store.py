@@ -54,8 +54,9 @@ def on_a_thread(work: Callable[P, T]) -> Callable[P, Awaitable[T]]:
         try:
             return await asyncio.to_thread(work, *args, **kwargs)
         except S3Error as error:
-            advice = ADVICE.get(error.code, f"{error.message} ({error.code})")
-            raise Refused(advice.format(bucket=error.bucket_name, key=error.object_name)) from error
+            # The store's own words are no template: they may hold a key, and so any character.
+            advice = ADVICE.get(error.code or "", "").format(bucket=error.bucket_name, key=error.object_name)
+            raise Refused(advice or f"{error.message} ({error.code})") from error
         except (MinioException, urllib3.exceptions.HTTPError) as error:
             raise Refused(f"The store does not answer as it should: {error}") from error
         except ValueError as error:  # the client's own judgement of a name

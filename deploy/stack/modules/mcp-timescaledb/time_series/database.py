@@ -1,35 +1,27 @@
-"""The database: one statement in a session of its own, and its rows as JSON can hold them."""
+"""The database: one statement in a session of its own."""
 
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import date, datetime, time
-from decimal import Decimal
 from typing import Any
 
 import psycopg
+from psycopg import generators
+from psycopg.pq import ExecStatus
 from psycopg.rows import dict_row
 
-MAX_ROWS = 10_000
+from time_series.answer import Answer, collected
+
 # Below the number of connections that the role may have.
 MAX_SESSIONS = 12
 CONNECT_SECONDS = 10
-
-Row = dict[str, Any]
+ROWS_AT_ONCE = 100
 
 
 class Refused(Exception):
     """The database has rejected the statement; the message is its own."""
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    rows: list[Row]
-    affected: int
-    is_cut: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +53,24 @@ class Database:
             autocommit=True,
         ) as connection:
             cursor = psycopg.AsyncRawCursor(connection, row_factory=dict_row)
+            given = [as_parameter(each) for each in parameters]
+            if await _returns_rows(connection, statement):
+                # Not all at once: a table may have more than there is memory for.
+                return await collected(cursor.stream(statement, given, size=ROWS_AT_ONCE))
             # Of what is prepared, the server takes one statement and no more.
-            await cursor.execute(statement, [as_parameter(each) for each in parameters], prepare=True)
-            if cursor.description is None:
-                return Answer([], max(cursor.rowcount, 0), is_cut=False)
-            rows = await cursor.fetchmany(MAX_ROWS)
-            return Answer([as_json(row) for row in rows], cursor.rowcount, cursor.rowcount > len(rows))
+            await cursor.execute(statement, given, prepare=True)
+            return Answer([], max(cursor.rowcount, 0), is_cut=False)
+
+
+async def _returns_rows(connection: psycopg.AsyncConnection[Any], statement: str) -> bool:
+    """Ask the server, which does not run it for that."""
+    server = connection.pgconn
+    server.send_prepare(b"", statement.encode())
+    for prepared in await connection.wait(generators.execute(server)):
+        if prepared.status != ExecStatus.COMMAND_OK:
+            raise psycopg.errors.error_from_result(prepared)
+    server.send_describe_prepared(b"")
+    return any(described.nfields for described in await connection.wait(generators.execute(server)))
 
 
 def as_parameter(value: Any) -> Any:
@@ -74,23 +78,3 @@ def as_parameter(value: Any) -> Any:
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value) if isinstance(value, int | float) else value
-
-
-def as_json(value: Any) -> Any:
-    match value:
-        case None | bool() | int() | str():
-            return value
-        case float():
-            return value if math.isfinite(value) else str(value)
-        case Decimal():
-            return as_json(float(value))
-        case datetime() | date() | time():
-            return value.isoformat()
-        case dict():
-            return {str(name): as_json(part) for name, part in value.items()}
-        case list() | tuple():
-            return [as_json(part) for part in value]
-        case bytes() | memoryview():
-            return bytes(value).hex()
-        case _:
-            return str(value)

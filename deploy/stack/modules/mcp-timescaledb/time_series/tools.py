@@ -10,7 +10,8 @@ from mcp_types import ToolAnnotations
 from pydantic import BaseModel, Field
 
 from time_series import queries
-from time_series.database import Answer, Database, Refused, Row
+from time_series.answer import Answer, Row
+from time_series.database import Database, Refused
 
 READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 WRITES = ToolAnnotations(read_only_hint=False, destructive_hint=True, open_world_hint=False)
@@ -144,5 +145,5 @@ async def ask(database: Database, statement: str, parameters: list[Any] | None =
 async def time_column(database: Database, table: str) -> str:
     answer = await ask(database, queries.TIME_COLUMN, [queries.qualified(table)])
     if not answer.rows:
-        raise ToolError(f"{table} is no hypertable; list_hypertables tells which there are.")
+        raise ToolError(f"{table} is not a hypertable; list_hypertables tells which there are.")
     return str(answer.rows[0]["column"])
