@@ -80,7 +80,7 @@ log = structlog.get_logger()
 STRAY_AFTER_SECONDS = 60.0
 LAST_SWEEP_SECONDS = 5.0
 ACCESS_CHECK_SECONDS = 1.0
-FILES_CHECK_SECONDS = 300.0
+FILES_CHECK_SECONDS = 5.0
 RECHECK_SECONDS = 1.0  # what is wrong is looked at more often than what is well
 BACKLOG = 1024
 UNIDENTIFIED_BYTES = 32 * 1024 * 1024
@@ -266,6 +266,7 @@ def _build_storage(settings: Settings, journal: SqliteJournal, undo: AsyncExitSt
         quota,
         versions=settings.workspace_versions,
         max_workspaces_per_caller=settings.max_workspaces_per_caller,
+        max_waiting=settings.max_waiting,
         max_waiting_per_caller=settings.max_waiting_per_caller,
     )
     return Storage(Files(journal, index, contents, quota, settings.file_rules), workspaces)
@@ -357,8 +358,9 @@ def _start_loops(
             instance_id(settings.instance_file, instance)
 
     async def remove_old_files() -> None:
-        with suppress(OrchestratorError):  # a journal that fails is told by its own check
-            await storage.files.remove_what_is_old(lambda: programs.executions.contents_in_use)
+        if storage.files.need_sweeping:
+            with suppress(OrchestratorError):  # a journal that fails is told by its own check
+                await storage.files.remove_what_is_old(lambda: programs.executions.contents_in_use)
 
     def until_next_check() -> float:
         return settings.check_seconds if programs.readiness.ready else min(settings.check_seconds, RECHECK_SECONDS)

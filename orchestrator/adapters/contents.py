@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -30,6 +31,9 @@ class StoredContents:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="contents")
+        # Held while a content is put in place or removed: a sweep must not remove what has just become new again.
+        self.changing = threading.Lock()
+        self.written_bytes = 0
 
     def create(self) -> IncomingContent:
         return IncomingContent(self)
@@ -56,9 +60,11 @@ class StoredContents:
         def remove_the_rest() -> int:
             before, freed = time.time() - older_than_seconds, 0
             for path in self._all():
-                with suppress(FileNotFoundError):
+                if path.name in wanted:
+                    continue
+                with self.changing, suppress(FileNotFoundError):
                     status = path.stat()
-                    if path.name not in wanted and status.st_mtime < before:
+                    if status.st_mtime < before:
                         path.unlink()
                         freed += status.st_size
             return freed
@@ -94,7 +100,11 @@ class StoredContents:
 
 
 class IncomingContent:
-    """Content on its way into the store. The pieces come one after the other."""
+    """Content on its way into the store. The pieces come one after the other.
+
+    Whoever is cancelled while it writes leaves a thread behind that goes on for a moment. It must not write to a
+    descriptor that was closed: by then the number may be another caller's file.
+    """
 
     def __init__(self, store: StoredContents) -> None:
         self._store = store
@@ -102,17 +112,28 @@ class IncomingContent:
         self._descriptor: int | None = None
         self._hash = sha256()
         self._size = 0
+        self._ended = False
+        self._in_turn = threading.Lock()  # also with work that nobody waits for any more
 
     async def write(self, data: bytes) -> None:
-        await self._store.do(lambda: self._append(data))
+        await self._do(lambda: self._append(data))
 
     async def finish(self) -> tuple[str, int]:
-        return await self._store.do(self._move_into_place)
+        return await self._do(self._move_into_place)
 
     async def abandon(self) -> None:
-        await self._store.do(self._remove)
+        await self._do(self._remove)
+
+    async def _do(self, work: Callable[[], T]) -> T:
+        def in_turn() -> T:
+            with self._in_turn:
+                return work()
+
+        return await self._store.do(in_turn)
 
     def _append(self, data: bytes) -> None:
+        if self._ended:
+            raise OSError("the file was given up")
         if self._descriptor is None:
             self._path.parent.mkdir(mode=PRIVATE_DIRECTORY, parents=True, exist_ok=True)
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
@@ -130,10 +151,15 @@ class IncomingContent:
         target = self._store.path_of(digest)
         target.parent.mkdir(mode=PRIVATE_DIRECTORY, parents=True, exist_ok=True)
         # Also over the same content: then it is as new, and no sweep takes it before somebody names it.
-        self._path.replace(target)
+        os.utime(self._path)
+        with self._store.changing:
+            self._path.replace(target)
+            self._store.written_bytes += self._size
+        self._ended = True
         return digest, self._size
 
     def _remove(self) -> None:
+        self._ended = True
         self._close()
         self._path.unlink(missing_ok=True)
 

@@ -8,7 +8,7 @@ from hashlib import sha256
 from typing import Self
 
 from orchestrator.domain.access import Caller
-from orchestrator.domain.files import Brought, File, FileLimits, LeftOut, WorkspaceEnd, WorkspaceUse, inputs_digest
+from orchestrator.domain.files import File, FileLimits, LeftOut, WorkspaceEnd, WorkspaceUse
 from orchestrator.domain.ledger import ToolCall
 
 MEBIBYTE = 1024 * 1024
@@ -290,7 +290,7 @@ class Execution:
     idempotency_key: str | None = None
     check: Check = Check.STRICT
     background: bool = False
-    inputs: tuple[Brought, ...] = ()
+    inputs_sha256: str = ""
     workspace: WorkspaceUse | None = None
 
     def record(self, state: State, instance: str = "") -> ExecutionRecord:
@@ -308,9 +308,7 @@ class Execution:
             code_bytes=len(code),
             limits=self.limits,
             background=self.background,
-            inputs_sha256=inputs_digest(
-                ((each.name, each.file.sha256) for each in self.inputs), self.workspace.name if self.workspace else None
-            ),
+            inputs_sha256=self.inputs_sha256,
         )
 
 

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
 
-from orchestrator.domain.documents import from_document, to_document
-from orchestrator.domain.files import LEAST_BYTES, File, Upload, Version, charged
+from orchestrator.domain.documents import to_document
+from orchestrator.domain.files import LEAST_BYTES, OCTETS, File, Upload, Version, charged
 from orchestrator.journals.sqlite import SqliteJournal
 
 STORED = """
 SELECT coalesce(sum(bytes), 0) FROM (
-    SELECT max(bytes, ?2) AS bytes FROM files WHERE ?1 IS NULL OR caller = ?1
-    UNION ALL SELECT max(bytes, ?2) FROM uploads WHERE ?1 IS NULL OR caller = ?1
-    UNION ALL SELECT bytes FROM workspace_versions WHERE ?1 IS NULL OR caller = ?1
+    SELECT max(bytes, :least) AS bytes FROM files
+    UNION ALL SELECT max(bytes, :least) FROM uploads
+    UNION ALL SELECT bytes FROM workspace_versions
+)
+"""
+# With conditions that an index serves.
+STORED_OF_CALLER = """
+SELECT coalesce(sum(bytes), 0) FROM (
+    SELECT max(bytes, :least) AS bytes FROM files WHERE caller = :caller
+    UNION ALL SELECT max(bytes, :least) FROM uploads WHERE caller = :caller
+    UNION ALL SELECT bytes FROM workspace_versions WHERE caller = :caller
 )
 """
 OLDEST_FILES = """
@@ -29,10 +40,20 @@ DELETE FROM workspace_versions WHERE owner = ?1 AND workspace = ?2 AND sequence 
     SELECT sequence FROM workspace_versions WHERE owner = ?1 AND workspace = ?2 ORDER BY sequence DESC LIMIT ?3
 )
 """
-WANTED = """
-SELECT sha256 FROM files UNION SELECT sha256 FROM uploads
-UNION SELECT file.value ->> 'sha256' FROM workspace_versions, json_each(workspace_versions.files) AS file
+VERSIONS = "SELECT * FROM workspace_versions WHERE owner = :owner AND workspace = :workspace ORDER BY sequence DESC"
+FILE_IN_VERSION = """
+SELECT file.value FROM (
+    SELECT files FROM workspace_versions
+    WHERE owner = :owner AND workspace = :workspace AND (:version IS NULL OR execution_id = :version)
+    ORDER BY sequence DESC LIMIT 1
+) AS version, json_each(version.files) AS file WHERE file.value ->> 'name' = :name LIMIT 1
 """
+# One after the other, so that nobody waits for all of them.
+WANTED = (
+    "SELECT sha256 FROM files",
+    "SELECT sha256 FROM uploads",
+    "SELECT file.value ->> 'sha256' FROM workspace_versions, json_each(workspace_versions.files) AS file",
+)
 
 
 class SqliteFileIndex:
@@ -56,7 +77,10 @@ class SqliteFileIndex:
             freed = 0
             with database:
                 database.execute("BEGIN IMMEDIATE")
-                for execution_id, size in database.execute(OLDEST_FILES, (caller, LEAST_BYTES)).fetchall():
+                oldest = database.execute(OLDEST_FILES, (caller, LEAST_BYTES)).fetchall()
+                if sum(size for _, size in oldest) < at_least_bytes:
+                    return 0
+                for execution_id, size in oldest:
                     if freed >= at_least_bytes:
                         break
                     database.execute("DELETE FROM files WHERE execution_id = ?", (execution_id,))
@@ -66,16 +90,22 @@ class SqliteFileIndex:
         return await self._journal.run(drop)
 
     async def stored_bytes(self, caller: str | None = None) -> int:
-        values = (caller, LEAST_BYTES)
-        return await self._journal.run(lambda database: int(database.execute(STORED, values).fetchone()[0]))
+        query = STORED if caller is None else STORED_OF_CALLER
+        return int((await self._journal.read(query, {"least": LEAST_BYTES, "caller": caller}))[0][0])
 
     async def add_upload(self, caller: str, upload: Upload) -> None:
         values = (caller, upload.sha256, upload.bytes, upload.uploaded_at)
         await self._change("INSERT OR REPLACE INTO uploads VALUES (?, ?, ?, ?)", *values)
 
+    async def upload(self, caller: str, sha256: str) -> Upload | None:
+        query = "SELECT sha256, bytes, uploaded_at FROM uploads WHERE caller = :caller AND sha256 = :sha256"
+        rows = await self._journal.read(query, {"caller": caller, "sha256": sha256})
+        return Upload(*rows[0]) if rows else None
+
     async def uploads(self, caller: str) -> Sequence[Upload]:
-        query = "SELECT sha256, bytes, uploaded_at FROM uploads WHERE caller = :caller ORDER BY uploaded_at DESC"
-        return [Upload(**dict(row)) for row in await self._journal.read(query, {"caller": caller})]
+        query = "SELECT sha256, bytes, uploaded_at FROM uploads WHERE caller = ? ORDER BY uploaded_at DESC"
+        # Made on the thread: there may be a hundred thousand.
+        return await self._journal.run(lambda database: [Upload(*row) for row in database.execute(query, (caller,))])
 
     async def drop_upload(self, caller: str, sha256: str) -> bool:
         return await self._change("DELETE FROM uploads WHERE caller = ? AND sha256 = ?", caller, sha256) > 0
@@ -96,11 +126,25 @@ class SqliteFileIndex:
         await self._journal.run(add)
 
     async def versions(self, owner: str, workspace: str) -> Sequence[Version]:
-        query = (
-            "SELECT * FROM workspace_versions WHERE owner = :owner AND workspace = :workspace ORDER BY sequence DESC"
-        )
-        rows = await self._journal.read(query, {"owner": owner, "workspace": workspace})
-        return [_version(row) for row in rows]
+        rows = await self._journal.read(VERSIONS, {"owner": owner, "workspace": workspace})
+        return await asyncio.to_thread(lambda: [_version(row) for row in rows])
+
+    async def newest_version(self, owner: str, workspace: str) -> Version | None:
+        rows = await self._journal.read(f"{VERSIONS} LIMIT 1", {"owner": owner, "workspace": workspace})
+        return await asyncio.to_thread(_version, rows[0]) if rows else None
+
+    async def file_in_version(self, owner: str, workspace: str, name: str, execution_id: str | None) -> File | None:
+        values = {"owner": owner, "workspace": workspace, "name": name, "version": execution_id}
+        rows = await self._journal.read(FILE_IN_VERSION, values)
+        return _file(json.loads(rows[0][0])) if rows else None
+
+    async def has_version(self, owner: str, workspace: str, execution_id: str) -> bool:
+        query = "SELECT 1 FROM workspace_versions WHERE owner = :owner AND workspace = :name AND execution_id = :id"
+        return bool(await self._journal.read(query, {"owner": owner, "name": workspace, "id": execution_id}))
+
+    async def count_workspaces(self, owner: str) -> int:
+        query = "SELECT count(DISTINCT workspace) FROM workspace_versions WHERE owner = :owner"
+        return int((await self._journal.read(query, {"owner": owner}))[0][0])
 
     async def newest_versions(self, owners: Sequence[str]) -> Sequence[tuple[str, Version]]:
         query = (
@@ -108,19 +152,32 @@ class SqliteFileIndex:
             " WHERE owner IN (SELECT value FROM json_each(:owners)) GROUP BY owner, workspace ORDER BY sequence DESC"
         )
         rows = await self._journal.read(query, {"owners": json.dumps(list(owners))})
-        return [(row["owner"], _version(row)) for row in rows]
+        return await asyncio.to_thread(lambda: [(row["owner"], _version(row)) for row in rows])
 
     async def drop_workspace(self, owner: str, workspace: str) -> int:
         statement = "DELETE FROM workspace_versions WHERE owner = ? AND workspace = ?"
         return await self._change(statement, owner, workspace)
 
     async def wanted(self) -> frozenset[str]:
-        return await self._journal.run(lambda database: frozenset(sha for (sha,) in database.execute(WANTED)))
+        wanted: set[str] = set()
+
+        def add(query: str, database: sqlite3.Connection) -> None:
+            wanted.update(sha for (sha,) in database.execute(query))
+
+        for query in WANTED:
+            await self._journal.run(partial(add, query))
+        return await asyncio.to_thread(frozenset, wanted)
 
     async def _change(self, statement: str, *values: object) -> int:
         return await self._journal.run(lambda database: database.execute(statement, values).rowcount)
 
 
 def _version(row: sqlite3.Row) -> Version:
-    files = tuple(from_document(File, each) for each in json.loads(row["files"]))
+    """Read a version, on a thread other than the event loop's: it may have thousands of files."""
+    files = tuple(map(_file, json.loads(row["files"])))
     return Version(row["workspace"], row["execution_id"], row["caller"], row["made_at"], files)
+
+
+def _file(document: Mapping[str, Any]) -> File:
+    # By hand, because `from_document` takes four times as long.
+    return File(document["name"], document["bytes"], document["sha256"], document.get("media_type", OCTETS))

@@ -61,10 +61,14 @@ class Admission:
     def waiting(self) -> int:
         return sum(len(queue) for queue in self._queues.values())
 
-    def request(self, caller: str) -> Ticket:
-        """Give a place in the queue or among the running, or refuse when both are full."""
+    def request(self, caller: str, *, was_accepted: bool = False) -> Ticket:
+        """Give a place in the queue or among the running, or refuse when both are full.
+
+        Who was accepted before, and has waited elsewhere, is not refused any more.
+        """
         own = len(self._queues.get(caller, ()))
-        must_wait = self.running >= self._max_running or self._running_of[caller] >= self._max_running_per_caller
+        is_full = self.running >= self._max_running or self._running_of[caller] >= self._max_running_per_caller
+        must_wait = is_full and not was_accepted
         if must_wait and own >= self._max_waiting_per_caller:
             raise QueueFull(f"{own} of your executions are already waiting.", retry_after_seconds=RETRY_AFTER_SECONDS)
         if must_wait and self.waiting >= self._max_waiting:

@@ -34,6 +34,11 @@ class Ends:
     def not_yet_recorded(self, execution_id: str) -> ExecutionResult | None:
         return next((result for result, _ in self._missing if result.execution_id == execution_id), None)
 
+    @property
+    def contents(self) -> frozenset[str]:
+        """Return the hashes of files that the journal will name only when it can be written again."""
+        return frozenset(file.sha256 for result, _ in self._missing for file in result.record.files)
+
     async def record_what_is_missing(self) -> None:
         """Record what the journal could not take. Nothing new begins meanwhile, so it is not much."""
         with suppress(JournalUnavailable):

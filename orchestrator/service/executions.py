@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any, Protocol, assert_never
 from weakref import WeakValueDictionary
 
 import structlog
@@ -42,7 +43,17 @@ from orchestrator.domain.execution import (
     Stream,
     Timings,
 )
-from orchestrator.domain.files import Source, WorkspaceUse, require_workspace_name
+from orchestrator.domain.files import (
+    Brought,
+    FromExecution,
+    FromUpload,
+    FromWorkspace,
+    Given,
+    Source,
+    WorkspaceUse,
+    inputs_digest,
+    require_workspace_name,
+)
 from orchestrator.domain.sandbox import Program
 from orchestrator.service.admission import Admission
 from orchestrator.service.ends import Ends
@@ -203,10 +214,8 @@ class Executions:
     async def start(self, caller: Caller, request: ProgramRequest, execution_id: str) -> RunningExecution:
         """Begin an execution, or find the one that an earlier request with the same idempotency key began."""
         limits = self._rules.limits_of(request, caller)
-        if request.workspace is not None:
-            require_workspace_name(request.workspace.name)
-        inputs = await self._files.find_inputs(caller, execution_id, request.files, self._workspaces.file)
-        execution = Execution(
+        workspace = require_workspace_name(request.workspace.name) if request.workspace is not None else None
+        asked = Execution(
             execution_id,
             caller,
             request.language,
@@ -216,24 +225,29 @@ class Executions:
             request.idempotency_key,
             request.check,
             background=request.background,
-            inputs=inputs,
+            inputs_sha256=inputs_digest(((name, _named(source)) for name, source in request.files.items()), workspace),
             workspace=request.workspace,
         )
+        self._files.hold(caller, execution_id, request.files)
         try:
-            running = await self._started_once(execution)
+            running = await self._started_once(asked, request.files)
         except BaseException:
             self._files.let_go(execution_id)
             raise
-        if running.execution is not execution:  # it began before, with inputs of its own
+        if running.execution.id != execution_id:  # it began before, with inputs of its own
             self._files.let_go(execution_id)
         return running
 
-    async def _started_once(self, execution: Execution) -> RunningExecution:
-        key = execution.idempotency_key
+    async def _started_once(self, asked: Execution, files: Mapping[str, Source]) -> RunningExecution:
+        key = asked.idempotency_key
         if key is None:
-            return await self._begin(execution)
-        async with self._starting_with_key.setdefault((execution.caller.key_name, key), asyncio.Lock()):
-            return await self._begun_before(execution, key) or await self._begin(execution)
+            return await self._begin(asked, await self._inputs(asked, files))
+        async with self._starting_with_key.setdefault((asked.caller.key_name, key), asyncio.Lock()):
+            # What began before is found first: its inputs may be gone by now.
+            return await self._begun_before(asked, key) or await self._begin(asked, await self._inputs(asked, files))
+
+    async def _inputs(self, asked: Execution, files: Mapping[str, Source]) -> tuple[Brought, ...]:
+        return await self._files.find_inputs(asked.caller, asked.id, files, self._workspaces.file)
 
     @asynccontextmanager
     async def recording_refusal(self, caller: Caller, execution_id: str) -> AsyncIterator[None]:
@@ -262,9 +276,8 @@ class Executions:
 
     @property
     def contents_in_use(self) -> frozenset[str]:
-        """Return the hashes of what executions under way were given, and may yet have to read."""
-        given = (running.execution.inputs for running in self._running.values())
-        return frozenset(brought.file.sha256 for inputs in given for brought in inputs)
+        """Return the hashes of what executions were given or left, as long as nothing else may name it."""
+        return self.ends.contents.union(*(running.handover.contents for running in self._running.values()))
 
     async def cancel(self, caller: Caller, execution_id: str) -> ExecutionResult:
         """End an execution and return what became of it until then."""
@@ -298,7 +311,7 @@ class Executions:
                 self._renewals = renewals
         await self.ends.record_what_is_missing()
 
-    async def _begin(self, execution: Execution) -> RunningExecution:
+    async def _begin(self, execution: Execution, inputs: tuple[Brought, ...]) -> RunningExecution:
         if not self._accepting:
             raise ShuttingDown("The daemon is stopping.", retry_after_seconds=10)
         self._readiness.require()
@@ -313,7 +326,7 @@ class Executions:
                 turn.leave()
             raise
         state = State.QUEUED if ticket is None or ticket.position else State.RUNNING
-        handover = Handover(self._files, self._workspaces, execution, turn)
+        handover = Handover(self._files, self._workspaces, execution, inputs, turn)
         running = RunningExecution(execution, execution.record(state, self._instance), handover, ticket, turn)
         self._running[execution.id] = running
         opening = self._own(self._open(running))
@@ -368,11 +381,16 @@ class Executions:
             result = await running.result()
         else:
             result = self.ends.not_yet_recorded(record.id) or await self._recorded(record, asked.limits)
-        if result.record.cut_off and not result.record.tool_calls:
-            return None  # all that a program does to the world, it does through tools
-        if result.record.cut_off:
-            raise AlreadyInterrupted(_interruption(result.record), execution_id=record.id)
-        return RunningExecution.ended(replace(asked, id=record.id), result)
+        if not result.record.cut_off:
+            return RunningExecution.ended(replace(asked, id=record.id), result)
+        done = _calls_in_words(result.record)
+        if asked.workspace is not None and await self._workspaces.has_version(
+            asked.caller, asked.workspace.name, record.id
+        ):
+            done.append(f"to change the workspace {asked.workspace.name}")
+        if not done:
+            return None  # all that a program does to the world, it does through tools and its workspace
+        raise AlreadyInterrupted(_interruption(result.record, done), execution_id=record.id)
 
     async def _recorded(self, record: ExecutionRecord, limits: Limits) -> ExecutionResult:
         limits = record.limits or limits
@@ -413,7 +431,7 @@ class Executions:
         )
         result = ExecutionResult(record, stdout, stderr, running.images)
         await self.ends.record(result, running.execution.idempotency_key)
-        self._files.let_go(record.id)
+        running.handover.end()
         del self._running[record.id]
         running.publish(result)
         self._on_finished(result)
@@ -422,7 +440,7 @@ class Executions:
         execution = running.execution
         async with running.turn or nullcontext():
             if running.ticket is None:
-                running.ticket = self._admission.request(execution.caller.key_name)
+                running.ticket = self._admission.request(execution.caller.key_name, was_accepted=True)
             async with running.ticket:
                 stopwatch.lap()
                 if running.state is State.QUEUED:
@@ -431,9 +449,9 @@ class Executions:
                 try:
                     ending = await self._run_in_a_sandbox(running, stopwatch)
                 except BaseException:
-                    await running.handover.settle(None)  # what came out whole is kept all the same
+                    await _settle(running.handover, None)  # what came out whole is kept all the same
                     raise
-                await running.handover.settle(ending.outcome)
+                await _settle(running.handover, ending.outcome)
                 return ending
 
     async def _run_in_a_sandbox(self, running: RunningExecution, stopwatch: Stopwatch) -> Ending:
@@ -497,15 +515,49 @@ class Executions:
         return task
 
 
-def _interruption(record: ExecutionRecord) -> str:
-    """Say how far an execution came, so that its caller can decide."""
-    why = "its client went away" if record.cancelled_by is CancelledBy.DISCONNECT else "the daemon stopped"
+async def _settle(handover: Handover, outcome: Outcome | None) -> None:
+    """Decide what is kept. A cancellation comes too late: the program has ended, and a version may be on its way."""
+    settling = asyncio.create_task(handover.settle(outcome))
+    while not settling.done():
+        with suppress(asyncio.CancelledError):
+            await asyncio.wait((settling,))
+    settling.result()
+
+
+def _named(source: Source) -> str:
+    """Name an input by its content if that came with the request, otherwise by its place.
+
+    The same request then names the same thing, also when a program changes the workspace that it takes a file from.
+    """
+    match source:
+        case Given(content):
+            return sha256(content).hexdigest()
+        case FromUpload(digest):
+            return digest
+        case FromExecution(execution_id, name):
+            return f"execution/{execution_id}/{name}"
+        case FromWorkspace(workspace, name):
+            return f"workspace/{workspace}/{name}"
+        case _:
+            assert_never(source)
+
+
+def _calls_in_words(record: ExecutionRecord) -> list[str]:
+    """Say in one phrase which tools an execution has called; in none if it has called no tool."""
+    if not record.tool_calls:
+        return []
     calls = [f"{call.server}/{call.tool} {call.outcome}" for call in record.tool_calls[:MAX_TOLD_CALLS]]
     if more := len(record.tool_calls) - len(calls):
         calls.append(f"and {more} more")
+    return [f"to call tools ({', '.join(calls)})"]
+
+
+def _interruption(record: ExecutionRecord, done: Sequence[str]) -> str:
+    """Say how far an execution came, so that its caller can decide."""
+    why = "its client went away" if record.cancelled_by is CancelledBy.DISCONNECT else "the daemon stopped"
     return (
-        f"Execution {record.id} of this Idempotency-Key was cut off when {why}, after it had begun to call tools "
-        f"({', '.join(calls)}). It is not run again, because that could do the same twice."
+        f"Execution {record.id} of this Idempotency-Key was cut off when {why}, after it had begun "
+        f"{' and '.join(done)}. It is not run again, because that could do the same twice."
     )
 
 

@@ -41,7 +41,7 @@ from orchestrator.domain.files import (
     require_name,
 )
 from orchestrator.service.ports import Contents, FileIndex, Journal
-from orchestrator.service.quota import Quota
+from orchestrator.service.quota import Quota, Room
 
 log = structlog.get_logger()
 
@@ -50,8 +50,13 @@ MAX_TOLD = 20
 # An upload is held against the quota each time that so much of it has arrived, and at its end.
 LOOK_EVERY_BYTES = 8 * 1024 * 1024
 RETRY_AFTER_SECONDS = 5
-# Longer than it takes from the writing of a content until something names it.
-SWEPT_AFTER_SECONDS = 3600.0
+# Contents that nothing names are looked for now and then, and at once when much was written: a program may leave files
+# that are never kept, again and again, and they take room on the disk until then.
+SWEPT_EVERY_SECONDS = 300.0
+SWEPT_EVERY_BYTES = 256 * 1024 * 1024
+RESTS_FOR_EACH_SECOND = 10  # for others need the journal, too
+# What is newer is left alone, for clocks that are set while somebody writes.
+SWEPT_AFTER_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +90,10 @@ class Files:
         self.contents = contents
         self._quota = quota
         self.rules = rules
-        self._uploading: Counter[str] = Counter()
+        self._fresh: Counter[str] = Counter()  # hashes of uploads that are in the store, but not yet in the index
+        self._swept_at = -SWEPT_EVERY_SECONDS
+        self._written_when_swept = 0
+        self._rest_seconds = 0.0
         self._held: Counter[str] = Counter()
         self._held_for: dict[str, tuple[str, int]] = {}  # by execution: whose, and how much
 
@@ -97,11 +105,7 @@ class Files:
 
     async def of_execution_named(self, caller: Caller, execution_id: str, name: str) -> StoredFile:
         """Return one file of an execution, or raise FileNotFound."""
-        record = await self._visible(caller, execution_id)
-        found = next((file for file in record.files if file.name == name), None)
-        if found is None:
-            raise FileNotFound(f"Execution {execution_id} has no file {name[:200]!r} that is still kept.")
-        return StoredFile(found, self.contents)
+        return StoredFile(_named_in(await self._visible(caller, execution_id), name), self.contents)
 
     async def delete(self, caller: Caller, execution_id: str, name: str | None = None) -> int:
         """Delete one file of an execution, or all of them; return how many."""
@@ -111,9 +115,12 @@ class Files:
             raise FileNotFound(f"Execution {execution_id} has no file {name[:200]!r} that is still kept.")
         return count
 
-    async def settle(self, caller: Caller, kept: Kept) -> Kept:
+    def room_for(self, caller: Caller) -> Room:
+        return self._quota.room(caller.key_name)
+
+    async def settle(self, room: Room, kept: Kept) -> Kept:
         """Return what of a program's files is kept, after its caller's quota was looked at."""
-        if not kept.files or await self._quota.make_room(caller.key_name, charged(kept.files)):
+        if not kept.files or await room.grow_to(charged(kept.files)):
             return kept
         refused = tuple(LeftOut(file.name, Why.QUOTA, file.bytes) for file in kept.files)
         told = (*kept.left_out, *refused)[:MAX_TOLD]
@@ -121,29 +128,36 @@ class Files:
 
     # --- uploads ---
 
-    async def upload(self, caller: Caller, pieces: AsyncIterable[bytes], expected_sha256: str | None = None) -> Upload:
+    async def upload(
+        self,
+        caller: Caller,
+        pieces: AsyncIterable[bytes],
+        expected_sha256: str | None = None,
+        announced_bytes: int = 0,
+    ) -> Upload:
         """Take in content; what does not have the expected hash is DigestMismatch and leaves nothing."""
-        owner = caller.key_name
-        writing, size, looked_at = self.contents.create(), 0, 0
-        self._uploading[owner] += LEAST_BYTES
+        writing, room, size, digest = self.contents.create(), self.room_for(caller), 0, None
         try:
+            # What cannot be kept costs no file its place: of a size that is known, all is asked for at once.
+            await _require(room, announced_bytes)
             async for piece in pieces:
                 size += len(piece)
-                self._uploading[owner] += len(piece)
                 if size > self.rules.max_upload_bytes:
                     raise FileTooLarge(f"An upload must have at most {self.rules.max_upload_bytes} bytes.")
                 await writing.write(piece)
-                if size > looked_at + LOOK_EVERY_BYTES:
-                    await self._require_room(owner)
-                    looked_at = size
-            await self._require_room(owner)
+                if size > room.bytes + LOOK_EVERY_BYTES:
+                    await _require(room, size)
+            await _require(room, size)
             digest, size = await writing.finish()
+            self._fresh[digest] += 1
             if expected_sha256 is not None and digest != expected_sha256:
                 raise DigestMismatch(f"What arrived has the SHA-256 {digest}, not {expected_sha256[:64]}.")
             upload = Upload(digest, size, time.time())
-            await self._index.add_upload(owner, upload)
+            await self._index.add_upload(caller.key_name, upload)
         finally:
-            count_down(self._uploading, owner, LEAST_BYTES + size)
+            room.give_back()
+            if digest is not None:
+                count_down(self._fresh, digest)
             await writing.abandon()
         return upload
 
@@ -152,7 +166,7 @@ class Files:
 
     async def uploaded(self, caller: Caller, digest: str) -> Upload:
         """Return an upload of the caller's own, or raise FileNotFound."""
-        found = next((each for each in await self.uploads(caller) if each.sha256 == digest), None)
+        found = await self._index.upload(caller.key_name, digest)
         if found is None:
             raise FileNotFound(f"You have no upload {digest[:64]}.")
         return found
@@ -166,17 +180,34 @@ class Files:
     async def find_inputs(
         self, caller: Caller, execution_id: str, wanted: Mapping[str, Source], find_in_workspace: FindInWorkspace
     ) -> tuple[Brought, ...]:
-        """Find each input, within the limits. What came with the request is held until `let_go`."""
+        """Find each input, within the limits. What came with the request is held, if it is not yet, until `let_go`."""
         limits = self.rules.inputs
         if len(wanted) > limits.max_files:
             raise InvalidRequest(f"`files` must have at most {limits.max_files} entries; it has {len(wanted)}.")
         require_no_file_as_a_folder(wanted)
-        found = [await self._find(caller, require_name(name), wanted[name], find_in_workspace) for name in wanted]
+        executions = {source.execution_id for source in wanted.values() if isinstance(source, FromExecution)}
+        records = {each: await self._visible(caller, each) for each in executions}  # once, however many files they give
+        found = [
+            await self._find(caller, require_name(name), source, records, find_in_workspace)
+            for name, source in wanted.items()
+        ]
         total = sum(each.file.bytes for each in found)
         if total > limits.max_total_bytes:
             raise FileTooLarge(f"`files` must have at most {limits.max_total_bytes} bytes together; they have {total}.")
-        self._hold(caller.key_name, execution_id, sum(len(each.content or b"") for each in found))
+        self.hold(caller, execution_id, wanted)
         return tuple(found)
+
+    def hold(self, caller: Caller, execution_id: str, wanted: Mapping[str, Source]) -> None:
+        """Count what came with a request until `let_go`, or refuse it."""
+        owner, limits = caller.key_name, self.rules.held_bytes
+        size = sum(len(source.content) for source in wanted.values() if isinstance(source, Given))
+        if not size or execution_id in self._held_for:
+            return
+        if self._held[owner] + size > limits.per_caller or self._held.total() + size > limits.total:
+            message = "Too many files that came with requests wait for their programs."
+            raise IntakeFull(message, retry_after_seconds=RETRY_AFTER_SECONDS)
+        self._held[owner] += size
+        self._held_for[execution_id] = owner, size
 
     def let_go(self, execution_id: str) -> None:
         """Give back what was held for an execution; doing it twice does no harm."""
@@ -191,19 +222,27 @@ class Files:
 
     # --- keeping house ---
 
+    @property
+    def need_sweeping(self) -> bool:
+        """Whether it is time to look for what is old and what nothing names."""
+        written = self.contents.written_bytes - self._written_when_swept
+        seconds = time.monotonic() - self._swept_at
+        return seconds >= SWEPT_EVERY_SECONDS or (written >= SWEPT_EVERY_BYTES and seconds >= self._rest_seconds)
+
     async def remove_what_is_old(self, in_use: Callable[[], frozenset[str]]) -> None:
         """Forget what has been kept long enough, and remove contents that nothing names and nobody uses."""
-        before = time.time() - self.rules.ttl_seconds
+        began, started, written = time.time(), time.monotonic(), self.contents.written_bytes
+        before = began - self.rules.ttl_seconds
         dropped = await self._index.drop_files_before(before) + await self._index.drop_uploads_before(before)
+        # Who uses them is asked before and after: a content may get its name, and its user let go of it, meanwhile.
+        used = in_use() | self._fresh.keys()
         wanted = await self._index.wanted()
-        freed = await self.contents.sweep(wanted | in_use(), SWEPT_AFTER_SECONDS)
+        used |= in_use() | self._fresh.keys()
+        freed = await self.contents.sweep(wanted | used, time.time() - began + SWEPT_AFTER_SECONDS)
+        self._swept_at, self._written_when_swept = time.monotonic(), written
+        self._rest_seconds = RESTS_FOR_EACH_SECOND * (self._swept_at - started)
         if dropped or freed:
             log.info("files.removed", dropped=dropped, freed_bytes=freed)
-
-    async def _require_room(self, owner: str) -> None:
-        """Refuse an upload for which, with the others under way, the caller's quota has no room."""
-        if not await self._quota.make_room(owner, self._uploading[owner]):
-            raise QuotaExceeded("Your files, uploads and workspaces leave no room for this upload.")
 
     async def _visible(self, caller: Caller, execution_id: str) -> ExecutionRecord:
         record = await self._journal.find(execution_id)
@@ -211,13 +250,20 @@ class Files:
             raise NotFound(f"There is no execution {execution_id}.")
         return record
 
-    async def _find(self, caller: Caller, name: str, source: Source, find_in_workspace: FindInWorkspace) -> Brought:
+    async def _find(
+        self,
+        caller: Caller,
+        name: str,
+        source: Source,
+        records: Mapping[str, ExecutionRecord],
+        find_in_workspace: FindInWorkspace,
+    ) -> Brought:
         match source:
             case Given(content):
                 digest = sha256(content).hexdigest()
                 return Brought(name, File(name, len(content), digest, media_type_of(name)), content)
             case FromExecution(execution_id, wanted):
-                stored = await self.of_execution_named(caller, execution_id, wanted)
+                stored = StoredFile(_named_in(records[execution_id], wanted), self.contents)
             case FromWorkspace(workspace, wanted):
                 stored = await find_in_workspace(caller, workspace, wanted)
             case FromUpload(digest):
@@ -227,14 +273,18 @@ class Files:
                 stored = StoredFile(File(name, upload.bytes, digest, media_type_of(name)), self.contents)
         return Brought(name, replace(stored.file, name=name))
 
-    def _hold(self, owner: str, execution_id: str, size: int) -> None:
-        limits = self.rules.held_bytes
-        if self._held[owner] + size > limits.per_caller or self._held.total() + size > limits.total:
-            message = "Too many files that came with requests wait for their programs."
-            raise IntakeFull(message, retry_after_seconds=RETRY_AFTER_SECONDS)
-        if size:
-            self._held[owner] += size
-            self._held_for[execution_id] = owner, size
+
+def _named_in(record: ExecutionRecord, name: str) -> File:
+    found = next((file for file in record.files if file.name == name), None)
+    if found is None:
+        raise FileNotFound(f"Execution {record.id} has no file {name[:200]!r} that is still kept.")
+    return found
+
+
+async def _require(room: Room, size: int) -> None:
+    """Refuse an upload for which the caller's quota has no room."""
+    if not await room.grow_to(LEAST_BYTES + size):
+        raise QuotaExceeded("Your files, uploads and workspaces leave no room for this upload.")
 
 
 def require_no_file_as_a_folder(names: Iterable[str]) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 
 import structlog
 
 from orchestrator.domain.errors import OrchestratorError
 from orchestrator.domain.execution import Execution, Outcome
-from orchestrator.domain.files import INPUTS, FileLimits, Kept, Place, Version, WorkspaceEnd
+from orchestrator.domain.files import INPUTS, Brought, FileLimits, Kept, Place, Version, WorkspaceEnd
 from orchestrator.service.files import Files, StoredFile
 from orchestrator.service.keeping import Keeper
 from orchestrator.service.ports import FileSink, Sandbox
@@ -18,13 +19,22 @@ log = structlog.get_logger()
 
 
 class Handover:
-    def __init__(self, files: Files, workspaces: Workspaces, execution: Execution, turn: Turn | None) -> None:
+    def __init__(
+        self,
+        files: Files,
+        workspaces: Workspaces,
+        execution: Execution,
+        inputs: tuple[Brought, ...],
+        turn: Turn | None,
+    ) -> None:
         self._files = files
         self._workspaces = workspaces
         self._execution = execution
+        self._inputs = inputs
         self._turn = turn
         self._before: Version | None = None
         self._keeper = Keeper(files.contents, {})
+        self._room = files.room_for(execution.caller)
         self.kept = Kept()
         self.workspace: WorkspaceEnd | None = None
 
@@ -38,10 +48,18 @@ class Handover:
     def sink(self) -> FileSink:
         return self._keeper
 
+    @property
+    def contents(self) -> frozenset[str]:
+        """Return the hashes of all that it was given and all that it left so far."""
+        return self._keeper.contents | {brought.file.sha256 for brought in self._inputs}
+
     async def bring(self, sandbox: Sandbox) -> None:
         """Write inputs and workspace into the sandbox, before the program runs."""
-        for brought in self._execution.inputs:
+        for brought in self._inputs:
             await sandbox.bring(f"{INPUTS}/{brought.name}", self._files.content_of(brought))
+        if self._execution.background:  # it may run for a day, and nobody who sent it waits with what it was given
+            self._inputs = ()
+            self._files.let_go(self._execution.id)
         if self._turn is None:
             return
         self._before = await self._workspaces.current(self._turn)
@@ -56,10 +74,13 @@ class Handover:
         await self._keeper.abandon()
         self.kept = self._keeper.kept(Place.OUT)
         try:
-            self.kept = await self._files.settle(self._execution.caller, self.kept)
+            self.kept = await self._files.settle(self._room, self.kept)
         except OrchestratorError as error:  # then nothing can be counted, and they are kept as they are
             log.warning("files.quota_unknown", execution_id=self._execution.id, error=error.message)
         if self._turn is not None and self._execution.workspace is not None:
+            if self._before is None:  # it may have failed before it came to its workspace
+                with suppress(OrchestratorError):
+                    self._before = await self._workspaces.current(self._turn)
             self.workspace = await self._workspaces.keep(
                 self._turn,
                 self._execution.workspace,
@@ -69,3 +90,8 @@ class Handover:
                 self._keeper.kept(Place.WORKSPACE),
                 complete=self._keeper.complete,
             )
+
+    def end(self) -> None:
+        """Let go of what was held, when the record says what is kept."""
+        self._room.give_back()
+        self._files.let_go(self._execution.id)

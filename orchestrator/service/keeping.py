@@ -77,7 +77,7 @@ class Keeper:
         place = self._places[arriving.place]
         name = _name_in(arriving.place, arriving.name)
         if name is None or name in place.files:
-            await arriving.writing.abandon()
+            await _abandon(arriving.writing)
             place.leave_out(arriving.name, arriving.size, Why.BAD_NAME)
             return
         try:
@@ -109,6 +109,12 @@ class Keeper:
         """Let go of what is on its way, when nothing more will come."""
         await self._lose_what_is_not_whole()
 
+    @property
+    def contents(self) -> frozenset[str]:
+        """Return the hashes of what was brought and of what has come so far, which nothing else may name yet."""
+        files = [*self._brought.values(), *(file for place in self._places.values() for file in place.files.values())]
+        return frozenset(file.sha256 for file in files)
+
     def kept(self, place: Place) -> Kept:
         found = self._places[place]
         return Kept(tuple(found.files.values()), tuple(found.left_out), found.count)
@@ -129,15 +135,20 @@ class Keeper:
         self._failed = True
         self._arriving = None
         self._places[arriving.place].leave_out(arriving.name, arriving.size, Why.QUOTA)
+        await _abandon(arriving.writing)
 
     async def _lose_what_is_not_whole(self) -> None:
         arriving, self._arriving = self._arriving, None
         if arriving is not None:
             self._places[arriving.place].leave_out(arriving.name, arriving.size, Why.LOST)
-            try:
-                await arriving.writing.abandon()
-            except StoreUnavailable as error:  # a later sweep removes it
-                log.warning("files.not_abandoned", error=error.message)
+            await _abandon(arriving.writing)
+
+
+async def _abandon(writing: Writing) -> None:
+    try:
+        await writing.abandon()
+    except StoreUnavailable as error:  # a later sweep removes it
+        log.warning("files.not_abandoned", error=error.message)
 
 
 def _name_in(place: Place, name: bytes) -> str | None:

@@ -151,6 +151,10 @@ class Contents(Protocol):
 
     def create(self) -> Writing: ...
 
+    @property
+    def written_bytes(self) -> int:
+        """Return how much was added since the start, whatever became of it."""
+
     async def size(self, sha256: str) -> int | None:
         """Return the size of a content, None if it is not there."""
 
@@ -173,12 +177,18 @@ class FileIndex(Protocol):
         """Forget the files of executions that ended before a time; return how many there were."""
 
     async def drop_oldest_files(self, caller: str, at_least_bytes: int) -> int:
-        """Forget a caller's oldest files until so many bytes are free; return how many bytes that gave."""
+        """Forget a caller's oldest files until so many bytes are free; return how many bytes that gave.
+
+        If all of them together are not enough, none is forgotten.
+        """
 
     async def stored_bytes(self, caller: str | None = None) -> int:
         """Return what a caller's files, uploads and versions of workspaces have together, or everybody's."""
 
     async def add_upload(self, caller: str, upload: Upload) -> None: ...
+
+    async def upload(self, caller: str, sha256: str) -> Upload | None:
+        """Return an upload of a caller, None if it has none of that hash."""
 
     async def uploads(self, caller: str) -> Sequence[Upload]:
         """Return a caller's uploads, newest first."""
@@ -192,6 +202,15 @@ class FileIndex(Protocol):
 
     async def versions(self, owner: str, workspace: str) -> Sequence[Version]:
         """Return what there is of a workspace, newest first."""
+
+    async def newest_version(self, owner: str, workspace: str) -> Version | None: ...
+
+    async def file_in_version(self, owner: str, workspace: str, name: str, execution_id: str | None) -> File | None:
+        """Return one file of the newest version, or of the one that an execution made; None if it is not there."""
+
+    async def has_version(self, owner: str, workspace: str, execution_id: str) -> bool: ...
+
+    async def count_workspaces(self, owner: str) -> int: ...
 
     async def newest_versions(self, owners: Sequence[str]) -> Sequence[tuple[str, Version]]:
         """Return the owner and the newest version of each workspace, newest first."""

@@ -7,6 +7,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import islice
 from types import TracebackType
 
 from orchestrator.domain.access import Caller
@@ -24,7 +25,7 @@ from orchestrator.domain.files import (
 )
 from orchestrator.service.files import StoredFile
 from orchestrator.service.ports import Contents, FileIndex
-from orchestrator.service.quota import Quota
+from orchestrator.service.quota import Quota, Room
 
 RETRY_AFTER_SECONDS = 5
 # Files of these kinds never travel, so a workspace that has some is whole without them.
@@ -71,6 +72,7 @@ class Workspaces:
         *,
         versions: int,
         max_workspaces_per_caller: int,
+        max_waiting: int,
         max_waiting_per_caller: int,
     ) -> None:
         self._index = index
@@ -78,7 +80,8 @@ class Workspaces:
         self._quota = quota
         self._versions = versions
         self._max_workspaces = max_workspaces_per_caller
-        self._max_waiting = max_waiting_per_caller
+        self._max_waiting = max_waiting
+        self._max_waiting_per_caller = max_waiting_per_caller
         self._queues: dict[Key, deque[Turn]] = {}  # whoever is first has the workspace
 
     # --- for executions ---
@@ -88,19 +91,28 @@ class Workspaces:
         key = (caller.owner_of(require_workspace_name(use.name)), use.name)
         if key in self._queues and not use.wait:
             raise WorkspaceBusy(f"Another execution has the workspace {use.name}.")
-        waiting = sum(turn.caller == caller.key_name for queue in self._queues.values() for turn in list(queue)[1:])
-        if key in self._queues and waiting >= self._max_waiting:
-            message = f"{waiting} of your executions already wait for a workspace."
-            raise QueueFull(message, retry_after_seconds=RETRY_AFTER_SECONDS)
+        if key in self._queues:
+            self._require_place_to_wait(caller)
         turn = Turn(self, key, caller.key_name)
         self._queues.setdefault(key, deque()).append(turn)
         if self._queues[key][0] is turn:
             turn.mine.set_result(None)
         return turn
 
+    def _require_place_to_wait(self, caller: Caller) -> None:
+        waiting = [turn.caller for queue in self._queues.values() for turn in islice(queue, 1, None)]
+        own = waiting.count(caller.key_name)
+        if own >= self._max_waiting_per_caller:
+            message = f"{own} of your executions are already waiting for a workspace."
+        elif len(waiting) >= self._max_waiting:
+            message = f"{len(waiting)} executions are waiting for a workspace."
+        else:
+            return
+        raise QueueFull(message, retry_after_seconds=RETRY_AFTER_SECONDS)
+
     async def current(self, turn: Turn) -> Version | None:
         """Return what a workspace holds now."""
-        return next(iter(await self._index.versions(*turn.key)), None)
+        return await self._index.newest_version(*turn.key)
 
     async def keep(
         self,
@@ -122,15 +134,16 @@ class Workspaces:
             left_out=kept.left_out,
         )
         if outcome is not Outcome.COMPLETED and use.keep is not Keep.ALWAYS:
-            ended = f"The execution ended as {outcome}." if outcome else "The execution did not come to its end."
+            ended = f"The execution ended as {outcome}." if outcome else "The execution did not finish."
             return replace(end, left_out=(), why_not=ended)
         version = Version(use.name, execution_id, turn.caller, time.time(), kept.files)
         if before is not None and before.digest == version.digest and not _lost(kept) and complete:
             return replace(end, kept=True)  # nothing changed, so the version stands
         try:
-            why_not = await self._why_not(turn, version, kept, is_new=before is None, complete=complete)
-            if why_not is None:
-                await self._index.add_version(turn.key[0], version, self._versions)
+            with self._quota.room(turn.caller) as room:
+                why_not = await self._why_not(turn, version, kept, room, is_new=before is None, complete=complete)
+                if why_not is None:
+                    await self._index.add_version(turn.key[0], version, self._versions)
         except OrchestratorError as error:
             why_not = error.summary
         if why_not is not None:
@@ -153,18 +166,18 @@ class Workspaces:
 
     async def file(self, caller: Caller, name: str, file: str, version: str | None = None) -> StoredFile:
         """Return a file of a workspace, as it is now or as an execution left it, or raise FileNotFound."""
-        chosen = _chosen(await self.versions(caller, name), version)
-        found = next((each for each in chosen.files if each.name == file), None)
+        found = await self._index.file_in_version(caller.owner_of(name), name, file, version)
         if found is None:
+            chosen(await self.versions(caller, name), version)  # says if it is not the file that is missing
             raise FileNotFound(f"The workspace {name} has no file {file[:200]!r}.")
         return StoredFile(found, self._contents)
 
     async def restore(self, caller: Caller, name: str, version: str) -> Version:
         """Make an earlier version the newest, while no execution has the workspace (WorkspaceBusy)."""
         async with self.queue(caller, WorkspaceUse(name, wait=False)) as _:
-            chosen = _chosen(await self.versions(caller, name), version)
-            await self._index.add_version(caller.owner_of(name), chosen, self._versions)
-            return chosen
+            earlier = chosen(await self.versions(caller, name), version)
+            await self._index.add_version(caller.owner_of(name), earlier, self._versions)
+            return earlier
 
     async def delete(self, caller: Caller, name: str) -> int:
         """Delete a workspace with all versions, while no execution has it; return how many versions there were."""
@@ -172,15 +185,21 @@ class Workspaces:
             await self.versions(caller, name)
             return await self._index.drop_workspace(caller.owner_of(name), name)
 
-    async def _why_not(self, turn: Turn, version: Version, kept: Kept, *, is_new: bool, complete: bool) -> str | None:
+    async def has_version(self, caller: Caller, name: str, execution_id: str) -> bool:
+        """Tell whether a workspace has, as one of its versions, what an execution left."""
+        return await self._index.has_version(caller.owner_of(name), name, execution_id)
+
+    async def _why_not(
+        self, turn: Turn, version: Version, kept: Kept, room: Room, *, is_new: bool, complete: bool
+    ) -> str | None:
         """Say what keeps a version from being whole, or from having a place."""
         if not complete:
             return "The sandbox ended before its files were handed over."
         if lost := _lost(kept):
             return lost
-        if is_new and len(await self._index.newest_versions([turn.key[0]])) >= self._max_workspaces:
-            return f"There may be {self._max_workspaces} workspaces; delete one first."
-        if not await self._quota.make_room(turn.caller, charged(version.files)):
+        if is_new and await self._index.count_workspaces(turn.key[0]) >= self._max_workspaces:
+            return f"At most {self._max_workspaces} workspaces are allowed; delete one first."
+        if not await room.grow_to(charged(version.files)):
             return "The quota for files is used up; delete workspaces, or uploads, first."
         return None
 
@@ -195,7 +214,8 @@ class Workspaces:
             queue[0].mine.set_result(None)
 
 
-def _chosen(versions: Sequence[Version], execution_id: str | None) -> Version:
+def chosen(versions: Sequence[Version], execution_id: str | None) -> Version:
+    """Return the version that an execution made, or the newest, or raise FileNotFound."""
     if execution_id is None:
         return versions[0]
     found = next((version for version in versions if version.execution_id == execution_id), None)

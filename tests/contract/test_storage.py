@@ -207,3 +207,41 @@ async def test_everything_that_is_named_is_wanted(journal):
     assert await journal.index.wanted() == {"a" * 64, "b" * 64, "c" * 64}
     await journal.index.add_version("key/a", version("e2"), keep=1)
     assert await journal.index.wanted() == {"a" * 64, "c" * 64}
+
+
+async def test_what_is_written_is_counted_whatever_becomes_of_it(contents):
+    await stored(contents, b"one")
+    await stored(contents, b"one")
+    await contents.sweep(frozenset(), older_than_seconds=-1)
+    assert contents.written_bytes == 6
+
+
+async def test_files_that_cannot_make_enough_room_are_left_alone(journal):
+    await finish(journal, "e1", REPORT, CHART)
+    assert await journal.index.drop_oldest_files(DEVELOPER.key_name, LARGE + LEAST_BYTES + 1) == 0
+    assert await journal.index.files_of("e1") == (REPORT, CHART)
+
+
+async def test_one_upload_is_found_by_its_hash_for_its_caller_alone(journal):
+    upload = Upload("c" * 64, 5, 10.0)
+    await journal.index.add_upload("a", upload)
+    assert await journal.index.upload("a", upload.sha256) == upload
+    assert (await journal.index.upload("b", upload.sha256), await journal.index.upload("a", "d" * 64)) == (None, None)
+
+
+async def test_one_file_of_a_workspace_is_found_in_the_newest_or_in_an_earlier_version(journal):
+    for number in range(2):
+        await journal.index.add_version("key/a", version(f"e{number}", replace(CHART, bytes=number), REPORT), keep=3)
+    index = journal.index
+    assert await index.newest_version("key/a", "project") == version("e1", replace(CHART, bytes=1), REPORT)
+    assert await index.file_in_version("key/a", "project", CHART.name, None) == replace(CHART, bytes=1)
+    assert await index.file_in_version("key/a", "project", CHART.name, "e0") == replace(CHART, bytes=0)
+    for owner, workspace, name, execution_id in (
+        ("key/b", "project", CHART.name, None),
+        ("key/a", "other", CHART.name, None),
+        ("key/a", "project", "no such file", None),
+        ("key/a", "project", CHART.name, "e2"),
+    ):
+        assert await index.file_in_version(owner, workspace, name, execution_id) is None
+    assert (await index.newest_version("key/b", "project"), await index.count_workspaces("key/a")) == (None, 1)
+    assert [await index.has_version("key/a", "project", id) for id in ("e0", "e2")] == [True, False]

@@ -89,7 +89,13 @@ class FakeFiles(Files):
         del found[name]
         return 1
 
-    async def upload(self, caller: Caller, pieces: AsyncIterable[bytes], expected_sha256: str | None = None) -> Upload:
+    async def upload(
+        self,
+        caller: Caller,
+        pieces: AsyncIterable[bytes],
+        expected_sha256: str | None = None,
+        announced_bytes: int = 0,
+    ) -> Upload:
         content = b""
         try:
             async for piece in pieces:

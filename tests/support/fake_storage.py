@@ -34,6 +34,7 @@ class FakeContents:
         self.stored: dict[str, tuple[bytes, float]] = {}
         self.under_way = 0
         self.full = False
+        self.written_bytes = 0
 
     def create(self) -> FakeWriting:
         return FakeWriting(self)
@@ -71,6 +72,7 @@ class FakeWriting:
 
     async def finish(self) -> tuple[str, int]:
         await self.abandon()
+        self._contents.written_bytes += len(self._data)
         return self._contents.add(self._data), len(self._data)
 
     async def abandon(self) -> None:
@@ -102,7 +104,10 @@ class FakeFileIndex:
         return sum([await self.drop_files(id) for id in old])
 
     async def drop_oldest_files(self, caller: str, at_least_bytes: int) -> int:
+        own = [record.files for record in self._journal.records.values() if record.caller == caller]
         freed = 0
+        if sum(map(charged, own)) < at_least_bytes:
+            return 0
         for record in sorted(self._journal.records.values(), key=lambda each: each.finished_at or 0):
             if record.caller == caller and freed < at_least_bytes:
                 freed += charged(record.files)
@@ -121,6 +126,9 @@ class FakeFileIndex:
 
     async def add_upload(self, caller: str, upload: Upload) -> None:
         self._uploads[caller, upload.sha256] = upload
+
+    async def upload(self, caller: str, sha256: str) -> Upload | None:
+        return self._uploads.get((caller, sha256))
 
     async def uploads(self, caller: str) -> Sequence[Upload]:
         own = [upload for (owner, _), upload in self._uploads.items() if owner == caller]
@@ -145,6 +153,19 @@ class FakeFileIndex:
     async def versions(self, owner: str, workspace: str) -> Sequence[Version]:
         return list(self._versions.get((owner, workspace), []))
 
+    async def newest_version(self, owner: str, workspace: str) -> Version | None:
+        return next(iter(await self.versions(owner, workspace)), None)
+
+    async def file_in_version(self, owner: str, workspace: str, name: str, execution_id: str | None) -> File | None:
+        fitting = [each for each in await self.versions(owner, workspace) if execution_id in (None, each.execution_id)]
+        return next((file for version in fitting[:1] for file in version.files if file.name == name), None)
+
+    async def has_version(self, owner: str, workspace: str, execution_id: str) -> bool:
+        return any(each.execution_id == execution_id for each in await self.versions(owner, workspace))
+
+    async def count_workspaces(self, owner: str) -> int:
+        return len(await self.newest_versions([owner]))
+
     async def newest_versions(self, owners: Sequence[str]) -> Sequence[tuple[str, Version]]:
         found = [(owner, versions[0]) for (owner, _), versions in self._versions.items() if owner in owners]
         return found[::-1]
@@ -167,5 +188,11 @@ class FakeStorage:
         self.quota = Quota(self.index, stored)
         self.files = Files(journal, self.index, self.contents, self.quota, rules)
         self.workspaces = Workspaces(
-            self.index, self.contents, self.quota, versions=3, max_workspaces_per_caller=4, max_waiting_per_caller=3
+            self.index,
+            self.contents,
+            self.quota,
+            versions=3,
+            max_workspaces_per_caller=4,
+            max_waiting=5,
+            max_waiting_per_caller=3,
         )

@@ -20,6 +20,7 @@ from orchestrator.faces.http.connections import ConnectionLimits, Connections
 from orchestrator.faces.intake import Intake
 from orchestrator.faces.rebinding import HostCheck
 from orchestrator.faces.uploads import Uploads
+from orchestrator.service.budget import Budget
 
 MIB = 1024 * 1024
 GENEROUS = ConnectionLimits(100, 100, 50, 10_000, 32 * 1024, 10, 10, MIB, 64 * MIB)
@@ -50,6 +51,7 @@ def services(*callers: Caller, **chosen: Any) -> Services:
         "authenticator": KeysByName(*callers),
         "hosts": HostCheck(),
         "tokens": ByWords(),
+        "questions": Budget(4, 2),
         "intake": Intake(total_bytes=8 * MIB, per_caller_bytes=4 * MIB, max_body_bytes=2 * MIB, body_seconds=5),
         "uploads": Uploads(max_bytes=MIB, piece_seconds=5),
         "heartbeat_seconds": 10,

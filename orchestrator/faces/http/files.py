@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import binascii
 import re
 from base64 import b64decode
@@ -102,15 +103,18 @@ async def upload(request: web.Request, query: UploadQuery) -> web.Response:
     services, caller = request.app[SERVICES], request[CALLER]
     expected = _expected_digest(request, query)
     with services.uploads.one(request, caller.key_name) as pieces:
-        taken = UploadBody.of(await services.files.upload(caller, pieces, expected))
+        announced = request.content_length or 0
+        taken = UploadBody.of(await services.files.upload(caller, pieces, expected, announced))
     reply = json_reply(taken, 201)
     reply.headers["Location"] = taken.url
     return reply
 
 
 async def list_uploads(request: web.Request, query: Query) -> web.Response:
-    uploads = await request.app[SERVICES].files.uploads(request[CALLER])
-    return json_reply(UploadList(files=[UploadBody.of(each) for each in uploads]))
+    services, caller = request.app[SERVICES], request[CALLER]
+    async with services.questions.reserve(caller.key_name, 1):  # for a thread: there may be a hundred thousand
+        uploads = await services.files.uploads(caller)
+        return await asyncio.to_thread(lambda: json_reply(UploadList(files=[UploadBody.of(each) for each in uploads])))
 
 
 async def get_upload(request: web.Request, query: Query) -> web.Response:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Annotated
 from urllib.parse import quote
@@ -10,7 +11,6 @@ from aiohttp import web
 from pydantic import ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from orchestrator.domain.errors import FileNotFound
 from orchestrator.domain.files import Version, require_workspace_name
 from orchestrator.faces.bodies import Body, FileBody, VersionBody
 from orchestrator.faces.context import CALLER, SERVICES
@@ -18,6 +18,7 @@ from orchestrator.faces.http.downloads import send_file
 from orchestrator.faces.http.files import Deleted, file_name
 from orchestrator.faces.http.requests import Query, parse_body
 from orchestrator.faces.http.route import json_reply
+from orchestrator.service.workspaces import chosen
 
 VersionId = Annotated[str, Field(min_length=1, max_length=64, description="The execution that made the version.")]
 
@@ -63,19 +64,32 @@ class WorkspaceDetail(Body):
 
 
 async def list_workspaces(request: web.Request, query: Query) -> web.Response:
-    found = await request.app[SERVICES].workspaces.newest(request[CALLER])
-    return json_reply(WorkspaceList.model_construct(workspaces=[WorkspaceBody.of(version) for version in found]))
+    services, caller = request.app[SERVICES], request[CALLER]
+    async with services.questions.reserve(caller.key_name, 1):
+        return await asyncio.to_thread(_listed, await services.workspaces.newest(caller))
 
 
 async def get_workspace(request: web.Request, query: VersionQuery) -> web.Response:
     name = _name(request)
-    versions = await request.app[SERVICES].workspaces.versions(request[CALLER], name)
-    shown = _chosen(versions, query.version)
-    suffix = f"?version={quote(shown.execution_id, safe='')}" if query.version is not None else ""
+    services, caller = request.app[SERVICES], request[CALLER]
+    async with services.questions.reserve(caller.key_name, 1):
+        return await asyncio.to_thread(_detail, name, await services.workspaces.versions(caller, name), query.version)
+
+
+# Each is written on a thread, of which callers take turns: there may be thousands of files, and their digests.
+
+
+def _listed(found: Sequence[Version]) -> web.Response:
+    return json_reply(WorkspaceList.model_construct(workspaces=[WorkspaceBody.of(version) for version in found]))
+
+
+def _detail(name: str, versions: Sequence[Version], version: str | None) -> web.Response:
+    shown = chosen(versions, version)
+    suffix = f"?version={quote(shown.execution_id, safe='')}" if version is not None else ""
     files = [FileBody.of(file, f"/workspaces/{name}/files") for file in shown.files]
     detail = WorkspaceDetail.model_construct(
         name=name,
-        versions=[VersionBody.of(version) for version in versions],
+        versions=[VersionBody.of(each) for each in versions],
         version=shown.execution_id,
         files=[file.model_copy(update={"url": f"{file.url}{suffix}"}) for file in files] if suffix else files,
     )
@@ -101,12 +115,3 @@ async def delete_workspace(request: web.Request, query: Query) -> web.Response:
 
 def _name(request: web.Request) -> str:
     return require_workspace_name(request.match_info["name"])
-
-
-def _chosen(versions: Sequence[Version], wanted: str | None) -> Version:
-    if wanted is None:
-        return versions[0]
-    for version in versions:
-        if version.execution_id == wanted:
-            return version
-    raise FileNotFound("The workspace has no version of that execution any more.")

@@ -326,6 +326,10 @@ def _in_background(running: RunningExecution) -> Answer:
         tool_call_count=0,
         mistakes=[],
         images=0,
+        files=[],
+        file_count=0,
+        files_left_out=[],
+        files_left_out_count=0,
         limits=LimitsBody.of(running.execution.limits),
     )
     return Answer(reply, told)

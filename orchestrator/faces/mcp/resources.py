@@ -14,6 +14,7 @@ from orchestrator.domain.errors import InvalidRequest, NotFound
 from orchestrator.domain.execution import Filter, Kind, Stream
 from orchestrator.domain.files import require_name
 from orchestrator.faces.mcp.stored_files import is_text
+from orchestrator.service.budget import Budget
 from orchestrator.service.files import Files
 from orchestrator.service.records import LARGEST_OUTPUT_BYTES, Records
 
@@ -66,9 +67,10 @@ class Address:
 
 
 class Resources:
-    def __init__(self, records: Records, files: Files) -> None:
+    def __init__(self, records: Records, files: Files, questions: Budget) -> None:
         self._records = records
         self._files = files
+        self._questions = questions
 
     async def listed(self, caller: Caller) -> list[types.Resource]:
         """Return the outputs and the files of the newest programs that the caller may see."""
@@ -93,7 +95,8 @@ class Resources:
     async def read(self, caller: Caller, uri: str) -> Contents:
         address = Address.parse(uri)
         if not isinstance(address.of, Stream):
-            return await self._read_file(caller, uri, address, address.of)
+            async with self._questions.reserve(caller.key_name, 1):  # it may have megabytes
+                return await self._read_file(caller, uri, address, address.of)
         record = await self._records.visible(caller, address.execution_id)
         length = min(max(1, address.length or LARGEST_OUTPUT_BYTES), LARGEST_OUTPUT_BYTES)
         page = await self._records.output(record, address.of, address.offset, length)

@@ -188,11 +188,11 @@ def build_mcp_face(
     )
     tools: list[Tool[Any]] = [
         *executing.all(),
-        WorkspaceTools(services.workspaces).list_workspaces,
+        WorkspaceTools(services.workspaces, services.questions).list_workspaces,
         *DiscoveryTools(services.toolbox, services.questions).all(),
         *ChatTools(services.chat, services.direct_calls).all(),
     ]
-    resources = Resources(services.records, services.files)
+    resources = Resources(services.records, services.files, services.questions)
     return McpFace(tools, resources, services.intake, structured=structured, version=services.version)
 
 

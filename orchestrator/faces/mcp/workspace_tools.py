@@ -8,6 +8,7 @@ from orchestrator.faces.bodies import iso
 from orchestrator.faces.mcp.file_lines import entry
 from orchestrator.faces.mcp.models import ListWorkspaces, WorkspaceEntry, WorkspaceListing
 from orchestrator.faces.mcp.tool import READS, Answer, Call, Tool
+from orchestrator.service.budget import Budget
 from orchestrator.service.workspaces import Workspaces
 
 LIST_WORKSPACES = """\
@@ -19,8 +20,9 @@ MAX_FILES = 100
 
 
 class WorkspaceTools:
-    def __init__(self, workspaces: Workspaces) -> None:
+    def __init__(self, workspaces: Workspaces, questions: Budget) -> None:
         self._workspaces = workspaces
+        self._questions = questions
 
     @property
     def list_workspaces(self) -> Tool[ListWorkspaces]:
@@ -35,9 +37,10 @@ class WorkspaceTools:
         )
 
     async def _list(self, order: ListWorkspaces, call: Call) -> Answer:
-        if order.name is not None:
-            return _files_of(*await self._workspaces.versions(call.caller, order.name))
-        found = await self._workspaces.newest(call.caller)
+        async with self._questions.reserve(call.caller.key_name, 1):  # they are read on a thread
+            if order.name is not None:
+                return _files_of(*await self._workspaces.versions(call.caller, order.name))
+            found = await self._workspaces.newest(call.caller)
         shown = found[:MAX_WORKSPACES]
         lines = [_line(version) for version in shown] or ["You have no workspace."]
         if len(found) > len(shown):

@@ -95,3 +95,14 @@ async def test_giving_up_while_waiting_leaves_the_queue():
     with pytest.raises(asyncio.CancelledError):
         await waiting
     assert book.waiting == 0
+
+
+async def test_who_was_accepted_before_waits_even_if_the_queue_is_full():
+    book = admission(max_running=1, max_waiting=0)
+    first = book.request("a")
+    with pytest.raises(QueueFull):
+        book.request("a")
+    second = book.request("a", was_accepted=True)
+    assert second.position == 1
+    book.leave(first)
+    assert second.position == 0

@@ -5,9 +5,16 @@ from dataclasses import replace
 
 import pytest
 
-from orchestrator.domain.errors import IdempotencyMismatch, IntakeFull, JournalUnavailable, WorkspaceBusy
+from orchestrator.domain.errors import (
+    AlreadyInterrupted,
+    IdempotencyMismatch,
+    IntakeFull,
+    JournalUnavailable,
+    SandboxFault,
+    WorkspaceBusy,
+)
 from orchestrator.domain.execution import CancelledBy, Language, Outcome, State
-from orchestrator.domain.files import FromWorkspace, Given, Keep, Why, WorkspaceUse
+from orchestrator.domain.files import FromUpload, FromWorkspace, Given, Keep, Why, WorkspaceUse
 from orchestrator.service import executions as executions_module
 from orchestrator.service.executions import ProgramRequest, new_execution_id
 from tests.support.fake_engine import (
@@ -206,3 +213,117 @@ async def test_whoever_is_cancelled_while_it_waits_keeps_nobody_waiting(service)
     first.cancel()
     async with asyncio.timeout(5):
         assert (await third.result()).stdout == b"1\n"
+
+
+async def test_what_one_in_the_background_was_given_is_held_until_its_program_has_it(service):
+    large = {"a": Given(b"x" * MEBIBYTE)}
+    running = await begin(service, FOREVER, files=large, background=True)
+    await anext(running.happenings(1))
+    assert not service.storage.files._held
+    assert (await run(service, files=large)).outcome is Outcome.COMPLETED
+
+
+async def test_a_request_is_the_same_though_its_program_has_changed_what_it_was_given(service):
+    await run(service, CHANGE_THE_WORKSPACE, workspace=PROJECT)
+    asked = {"files": {"n": FromWorkspace("project", "count")}, "workspace": PROJECT, "idempotency_key": "k"}
+    first = await run(service, CHANGE_THE_WORKSPACE, **asked)
+    assert (await run(service, CHANGE_THE_WORKSPACE, **asked)).execution_id == first.execution_id
+    with pytest.raises(IdempotencyMismatch):
+        await begin(service, CHANGE_THE_WORKSPACE, **{**asked, "files": {"n": FromWorkspace("project", "other")}})
+
+
+async def test_what_ran_is_found_by_its_key_when_its_inputs_are_gone(service):
+    async def pieces():
+        yield b"1"
+
+    upload = await service.storage.files.upload(DEVELOPER, pieces())
+    asked = {"files": {"a": FromUpload(upload.sha256)}, "idempotency_key": "k"}
+    first = await run(service, **asked)
+    await service.storage.files.delete_upload(DEVELOPER, upload.sha256)
+    assert (await run(service, **asked)).execution_id == first.execution_id
+
+
+async def test_what_was_cut_off_after_it_had_changed_its_workspace_is_not_run_again(service):
+    asked = {"workspace": PROJECT, "idempotency_key": "k"}
+    first = await run(service, CHANGE_THE_WORKSPACE, **asked)
+    # As a daemon leaves it that is killed between the version and the record.
+    begun = replace(service.journal.records[first.execution_id], state=State.RUNNING, outcome=None, workspace=None)
+    service.journal.records[first.execution_id] = begun
+    await service.journal.mark_interrupted(begun.instance)
+    with pytest.raises(AlreadyInterrupted, match="after it had begun to change the workspace project"):
+        await begin(service, CHANGE_THE_WORKSPACE, **asked)
+    await service.storage.workspaces.delete(DEVELOPER, "project")
+    assert (await run(service, CHANGE_THE_WORKSPACE, **asked)).stdout == b"1\n"
+
+
+async def test_what_a_program_left_is_in_use_until_the_journal_names_it(service):
+    running = await begin(service, LEAVE_A_FILE, workspace=PROJECT)
+    service.journal.broken = True
+    result = await running.result()
+    (file,) = result.record.files
+    assert file.sha256 in service.executions.contents_in_use
+    service.journal.broken = False
+    await service.executions.record_what_is_missing()
+    assert not service.executions.contents_in_use
+    assert file.sha256 in await service.storage.index.wanted()
+
+
+async def test_what_is_kept_counts_until_it_is_stored_and_no_longer(service):
+    seen = []
+    finish = service.journal.finish
+
+    async def finish_and_look(*ended):
+        seen.append(service.storage.quota._promised[DEVELOPER.key_name])
+        await finish(*ended)
+
+    service.journal.finish = finish_and_look
+    await run(service, LEAVE_A_FILE)
+    assert (seen[0] > 0, dict(service.storage.quota._promised)) == (True, {})
+
+
+async def test_a_program_that_never_began_tells_what_its_workspace_has(service, monkeypatch):
+    first = await run(service, CHANGE_THE_WORKSPACE, workspace=PROJECT)
+
+    async def fails(*_):
+        raise SandboxFault("no recipe (test)")
+
+    monkeypatch.setattr(service.executions._provisions, "for_role", fails)
+    end = (await run(service, CHANGE_THE_WORKSPACE, workspace=PROJECT)).record.workspace
+    assert (end.kept, end.version, end.files) == (False, first.execution_id, 1)
+
+
+async def test_who_has_waited_for_its_workspace_is_not_refused_because_others_wait_to_run():
+    service = Service(max_running=1, max_waiting=1)
+    first = await begin(service, FOREVER, workspace=PROJECT)
+    waits_for_the_workspace = await begin(service, CHANGE_THE_WORKSPACE, workspace=PROJECT)
+    runs_next = await begin(service, FOREVER)
+    service.admission._max_waiting = 0  # as if others had come in between
+    first.cancel()
+    await anext(runs_next.happenings(1))
+    runs_next.cancel()
+    async with asyncio.timeout(5):
+        assert (await waits_for_the_workspace.result()).stdout == b"1\n"
+    await service.executions.drain(0)
+    await service.sandboxes.all_destroyed()
+
+
+@pytest.mark.parametrize("by", list(CancelledBy))
+async def test_a_cancellation_while_a_version_is_written_is_too_late(service, by):
+    begun, may_go_on = asyncio.Event(), asyncio.Event()
+    add_version = service.storage.index.add_version
+
+    async def add_slowly(*version):
+        begun.set()
+        await may_go_on.wait()
+        await add_version(*version)
+
+    service.storage.index.add_version = add_slowly
+    running = await begin(service, CHANGE_THE_WORKSPACE, workspace=PROJECT)
+    await begun.wait()
+    running.cancel(by)
+    for _ in range(10):
+        await asyncio.sleep(0)
+    may_go_on.set()
+    record = (await running.result()).record
+    assert (record.outcome, record.workspace.kept, record.cancelled_by) == (Outcome.COMPLETED, True, None)
+    assert await service.storage.workspaces.has_version(DEVELOPER, "project", record.id)

@@ -208,14 +208,15 @@ async def test_the_oldest_files_of_a_caller_make_room_for_its_new_ones(journal):
         await left(storage, journal, f"e{number}", str(number).encode(), at=float(number + 1))
     await left(storage, journal, "others", caller=OTHER_DEVELOPER, at=0.5)
     new = Kept((File("new", LEAST_BYTES + 1, "f" * 64),))
-    assert await storage.files.settle(DEVELOPER, new) == new
+    assert await storage.files.settle(storage.files.room_for(DEVELOPER), new) == new
     assert [bool(await storage.index.files_of(id)) for id in ("e0", "e1", "e2", "others")] == [False, False, True, True]
 
 
 async def test_what_no_quota_has_room_for_is_left_out_by_name(journal):
     storage = FakeStorage(journal, stored=Shares(100 * LEAST_BYTES, LEAST_BYTES))
     await left(storage, journal, "e1")
-    kept = await storage.files.settle(DEVELOPER, Kept((File("huge", 5 * LEAST_BYTES, "f" * 64),)))
+    huge = Kept((File("huge", 5 * LEAST_BYTES, "f" * 64),))
+    kept = await storage.files.settle(storage.files.room_for(DEVELOPER), huge)
     assert (kept.files, kept.left_out[0].why, kept.left_out_count) == ((), Why.QUOTA, 1)
     assert await storage.index.files_of("e1"), "what cannot help is not dropped"
 
@@ -230,3 +231,85 @@ async def test_old_files_and_contents_that_nothing_names_are_removed(journal, mo
     await storage.files.remove_what_is_old(lambda: frozenset({used}))
     assert storage.contents.stored.keys() == {new.sha256, used}
     assert (await storage.files.of_execution(DEVELOPER, "old"), old.bytes) == ((), 3)
+
+
+async def test_an_upload_that_surely_does_not_fit_is_refused_before_it_is_read_and_costs_no_file(journal):
+    storage = FakeStorage(journal, stored=Shares(100 * LEAST_BYTES, 4 * LEAST_BYTES))
+    await left(storage, journal, "e1")
+    await storage.files.upload(DEVELOPER, pieces(b"1"))
+
+    async def unread() -> AsyncIterator[bytes]:
+        pytest.fail("it was read")
+        yield b""
+
+    with pytest.raises(QuotaExceeded):
+        await storage.files.upload(DEVELOPER, unread(), announced_bytes=3 * LEAST_BYTES)
+    assert await storage.files.of_execution(DEVELOPER, "e1")
+    assert (storage.contents.under_way, dict(storage.quota._promised)) == (0, {})
+
+
+async def test_two_uploads_at_once_cannot_have_the_same_room(journal):
+    storage = FakeStorage(journal, stored=Shares(100 * LEAST_BYTES, 3 * LEAST_BYTES))
+    second = storage.files.upload(DEVELOPER, pieces(b"2" * LEAST_BYTES))
+
+    async def with_another_meanwhile() -> AsyncIterator[bytes]:
+        yield b"1"
+        with pytest.raises(QuotaExceeded):
+            await second
+
+    await storage.files.upload(DEVELOPER, with_another_meanwhile(), announced_bytes=LEAST_BYTES)
+
+
+async def test_a_content_is_not_swept_between_its_upload_and_its_name(journal, monkeypatch):
+    monkeypatch.setattr(files_module, "SWEPT_AFTER_SECONDS", -1)
+    storage = FakeStorage(journal)
+    add_upload = storage.index.add_upload
+
+    async def add_after_a_sweep(caller, upload):
+        await storage.files.remove_what_is_old(frozenset)
+        await add_upload(caller, upload)
+
+    monkeypatch.setattr(storage.index, "add_upload", add_after_a_sweep)
+    upload = await storage.files.upload(DEVELOPER, pieces(b"content"))
+    assert upload.sha256 in storage.contents.stored
+    await storage.files.delete_upload(DEVELOPER, upload.sha256)
+    await storage.files.remove_what_is_old(frozenset)
+    assert storage.contents.stored == {}
+
+
+async def test_a_content_whose_user_lets_go_of_it_during_a_sweep_is_left(journal, monkeypatch):
+    monkeypatch.setattr(files_module, "SWEPT_AFTER_SECONDS", -1)
+    storage = FakeStorage(journal)
+    used = storage.contents.add(b"in use")
+    asked = iter([frozenset({used}), frozenset()])
+    await storage.files.remove_what_is_old(lambda: next(asked))
+    assert used in storage.contents.stored
+
+
+async def test_a_sweep_is_due_after_a_time_or_when_much_was_written(storage, monkeypatch):
+    assert storage.files.need_sweeping
+    await storage.files.remove_what_is_old(frozenset)
+    assert not storage.files.need_sweeping
+    monkeypatch.setattr(files_module, "SWEPT_EVERY_BYTES", 3)
+    monkeypatch.setattr(files_module, "RESTS_FOR_EACH_SECOND", 0)
+    storage.files._rest_seconds = 0
+    with pytest.raises(DigestMismatch):
+        await storage.files.upload(DEVELOPER, pieces(b"abc"), "0" * 64)
+    assert storage.files.need_sweeping
+    await storage.files.remove_what_is_old(frozenset)
+    assert not storage.files.need_sweeping
+    monkeypatch.setattr(files_module, "SWEPT_EVERY_SECONDS", 0)
+    assert storage.files.need_sweeping
+
+
+async def test_an_execution_that_gives_many_files_is_looked_up_once(storage, journal, monkeypatch):
+    await left(storage, journal, "e1")
+    looked_up, find_record = [], journal.find
+
+    async def find_and_note(execution_id):
+        looked_up.append(execution_id)
+        return await find_record(execution_id)
+
+    monkeypatch.setattr(journal, "find", find_and_note)
+    found = await find(storage, {str(number): FromExecution("e1", "a.txt") for number in range(8)})
+    assert (len(found), looked_up) == (8, ["e1"])

@@ -89,3 +89,21 @@ async def test_a_full_disk_leaves_out_what_it_cannot_take_and_ends_nothing(conte
     kept = keeper.kept(Place.OUT)
     assert [file.name for file in kept.files] == ["before"]
     assert [(each.name, each.why) for each in kept.left_out] == [("too late", Why.QUOTA), ("even later", Why.QUOTA)]
+
+
+async def test_a_disk_that_is_full_keeps_no_half_of_a_file(contents):
+    keeper = Keeper(contents, {})
+    await keeper.begin(Place.OUT, b"a", WRITE_BYTES)
+    contents.full = True
+    await keeper.write(b"x" * WRITE_BYTES)
+    assert contents.under_way == 0
+    await hand_over(keeper, b"b", b"1")
+    assert [each.why for each in keeper.kept(Place.OUT).left_out] == [Why.QUOTA, Why.QUOTA]
+
+
+async def test_what_came_and_what_was_brought_is_told_by_its_hash(contents):
+    brought = File("old", 1, "b" * 64)
+    keeper = Keeper(contents, {(Place.WORKSPACE, "old"): brought})
+    await hand_over(keeper, b"new", b"1")
+    (new,) = keeper.kept(Place.OUT).files
+    assert keeper.contents == {brought.sha256, new.sha256}

@@ -169,7 +169,7 @@ async def test_workspaces_are_bounded_in_number_and_size(workspaces):
     assert (refused.kept, refused.version, refused.why_not) == (
         False,
         None,
-        "There may be 4 workspaces; delete one first.",
+        "At most 4 workspaces are allowed; delete one first.",
     )
     small = FakeStorage(FakeJournal(), stored=Shares(100 * LEAST_BYTES, LEAST_BYTES)).workspaces
     assert "quota" in (await work(small, "e1", kept("a", "bb"))).why_not
@@ -179,3 +179,14 @@ async def test_workspaces_are_bounded_in_number_and_size(workspaces):
 async def test_a_name_that_no_workspace_can_have_is_refused(workspaces, name):
     with pytest.raises(InvalidRequest):
         workspaces.queue(DEVELOPER, WorkspaceUse(name))
+
+
+async def test_all_callers_together_wait_for_a_bounded_number_of_workspaces(workspaces):
+    callers = [Caller(f"key-{number}", Role(f"role-{number}", frozenset())) for number in range(3)]
+    for caller in callers[:2]:
+        for _ in range(3):
+            workspaces.queue(caller, PROJECT)
+    workspaces.queue(callers[2], PROJECT)
+    workspaces.queue(callers[2], PROJECT)
+    with pytest.raises(QueueFull, match="5 executions are waiting for a workspace"):
+        workspaces.queue(callers[2], PROJECT)

@@ -60,10 +60,10 @@ class Place:
                 *ExecutionTools(
                     executing, records, self.files, Budget(4, 2), Reporting(COUNTER, 6000, 3), lambda _: []
                 ).all(),
-                WorkspaceTools(self.workspaces).list_workspaces,
+                WorkspaceTools(self.workspaces, Budget(4, 2)).list_workspaces,
             )
         }
-        self.resources = Resources(records, self.files)
+        self.resources = Resources(records, self.files, Budget(4, 2))
 
     async def leave(self, files: dict[str, bytes], execution_id: str = "e1") -> None:
         left = self.files.leave(DEVELOPER, execution_id, files)
@@ -76,6 +76,17 @@ class Place:
 @pytest.fixture
 def place():
     return Place()
+
+
+# --- in the background ---
+
+
+async def test_one_in_the_background_is_told_by_its_id(place):
+    place.executions.result = ExecutionResult(ENDED)
+    answer = await place.call("execute_code", {"code": "print()", "background": True})
+    assert place.executions.asked[0].background
+    assert (answer.reply.outcome, answer.reply.file_count) == (None, 0)
+    assert f'{{"executionId": "{answer.reply.execution_id}", "waitSeconds": 30}}' in answer.text
 
 
 # --- the reply to a program ---

@@ -44,7 +44,7 @@ def all_tools(servers: list[str] = SERVERS, chat: Any = None) -> list[Tool[Any]]
     executing = ExecutionTools(NOTHING, NOTHING, NOTHING, NOTHING, NOTHING, lambda _: servers)
     return [
         *executing.all(),
-        WorkspaceTools(NOTHING).list_workspaces,
+        WorkspaceTools(NOTHING, NOTHING).list_workspaces,
         *DiscoveryTools(NOTHING, NOTHING).all(),
         *ChatTools(Chat(chat, None), NOTHING).all(),
     ]
