@@ -90,7 +90,7 @@ print(json.dumps([len(answer["rows"]), answer["rowCount"], answer["truncated"]])
         ('execute_query(query="CREATE EXTENSION dblink")', "permission denied"),
         ('execute_query(query="DROP EXTENSION timescaledb CASCADE")', "must be owner of extension"),
         ("execute_query(query=\"SELECT add_job('now', '1s')\")", "not supported under the current"),
-        ('get_hypertable_stats(table="pg_catalog.pg_class")', "is no hypertable; list_hypertables tells"),
+        ('get_hypertable_stats(table="pg_catalog.pg_class")', "is not a hypertable; list_hypertables tells"),
         ("describe_table(table='x\"; DROP TABLE metrics; --')", "does not exist"),
     ],
 )
