@@ -123,7 +123,7 @@ class _WatchForMatplotlib:
 
             def load_and_show(module: ModuleType) -> None:
                 load(module)
-                _runtime("figures").show_figures_of(module)
+                _runtime("figures").show_figures_of(module, os.path.dirname(MAIN))
 
             spec.loader.exec_module = load_and_show  # type: ignore[method-assign]
         return spec

@@ -1,8 +1,8 @@
 // Says what to do about an uncaught error, where what is wrong is known; one line, for whoever writes the program.
 
-import { readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { join } from 'node:path';
+import { basename, join, relative, resolve } from 'node:path';
 
 import { mainPath, workspace } from './hooks.mjs';
 
@@ -18,6 +18,7 @@ const forNetworks = new Set([
   ...['puppeteer', 'redis', 'request', 'socket.io-client', 'stripe', 'superagent', 'undici', 'ws'],
 ]);
 const networkErrors = new Set(['EAI_AGAIN', 'ENOTFOUND', 'ENETUNREACH', 'EHOSTUNREACH']);
+const MAX_NAMED = 10; // of the files in a folder
 const readingTools = ['read_text_file', 'read_file', 'get_file_contents', 'read'];
 
 const python = new RegExp(
@@ -74,7 +75,23 @@ function onSystemError(error) {
   const causes = [error, error.cause, ...(error.cause?.errors ?? error.errors ?? [])];
   if (causes.some((cause) => networkErrors.has(cause?.code))) return NO_NETWORK;
   if (error.code !== 'ENOENT' || error.syscall?.startsWith('spawn')) return undefined;
-  // A server may call its directory /workspace, too.
+  return onMissingFile(typeof error.path === 'string' ? resolve(error.path) : '');
+}
+
+/**
+ * Tells what there is where the program looked, or of a server that calls its directory /workspace, too.
+ * @param {string} path
+ */
+function onMissingFile(path) {
+  const [given, lasting] = [join(workspace, 'in'), join(workspace, 'files')];
+  if (path.startsWith(`${given}/`)) return whatIsIn(given) ?? `${given} is empty: no \`files\` were given.`;
+  if (path === lasting || path.startsWith(`${lasting}/`)) {
+    if (!existsSync(lasting)) return `${lasting} is there only for executions with a \`workspace\`.`;
+    return whatIsIn(lasting) ?? `${lasting} is empty: nothing was left in this workspace yet.`;
+  }
+  const meant = [given, lasting].map((folder) => join(folder, basename(path)));
+  const found = path ? meant.find((each) => existsSync(each)) : undefined;
+  if (found) return `There is ${found}.`;
   for (const server of servers()) {
     const tool = readingTools.find((name) => tools(server).includes(name));
     if (tool) {
@@ -82,6 +99,18 @@ function onSystemError(error) {
     }
   }
   return undefined;
+}
+
+/**
+ * Names the files in a folder, the first ones if there are many.
+ * @param {string} folder
+ */
+function whatIsIn(folder) {
+  const entries = existsSync(folder) ? readdirSync(folder, { recursive: true, withFileTypes: true }) : [];
+  const names = entries.filter((entry) => entry.isFile()).map((entry) => relative(folder, join(entry.parentPath, entry.name)));
+  if (names.length === 0) return undefined;
+  const more = names.length > MAX_NAMED ? ` and ${names.length - MAX_NAMED} more` : '';
+  return `${folder} has: ${names.sort().slice(0, MAX_NAMED).join(', ')}${more}.`;
 }
 
 /** @param {string} message */

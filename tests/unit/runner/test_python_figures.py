@@ -159,6 +159,21 @@ def test_a_figure_that_was_saved_and_closed_is_not_shown(python: Supervised, gat
     assert shown(python, gateway, code) == []
 
 
+@pytest.mark.parametrize(
+    ("file", "pictures"), [("out/a.png", []), ("out/../a.png", ["a"]), ("a.png", ["a"]), ("output/a.png", ["a"])]
+)
+def test_a_figure_that_the_caller_gets_as_a_file_is_not_shown_unasked(
+    python: Supervised, gateway: Gateway, file: str, pictures: list[str]
+) -> None:
+    code = f"import os; os.makedirs('output'); figure = plt.figure(); plt.plot('a'); figure.savefig({file!r})"
+    assert shown(python, gateway, code) == pictures
+
+
+def test_a_figure_that_the_caller_gets_as_a_file_is_shown_on_request(python: Supervised, gateway: Gateway) -> None:
+    code = "figure = plt.figure(); plt.plot('a'); figure.savefig('out/a.png'); plt.show()"
+    assert shown(python, gateway, code) == ["a"]
+
+
 def test_a_figure_without_anything_in_it_is_not_shown(python: Supervised, gateway: Gateway) -> None:
     assert shown(python, gateway, "plt.figure()") == []
 

@@ -139,6 +139,26 @@ def test_a_hint_says_what_to_do(typescript: Supervised, code: str, hint: str) ->
 
 
 @pytest.mark.parametrize(
+    ("brought", "path", "hint"),
+    [
+        ({"in/Data.csv": "x", "in/b/c": "x"}, "in/data.csv", "{}/in has: Data.csv, b/c."),
+        ({f"in/{number:02}": "x" for number in range(12)}, "in/a", "08, 09 and 2 more."),
+        ({}, "in/data.csv", "{}/in is empty: no `files` were given."),
+        ({}, "files/state.db", "{}/files is there only for executions with a `workspace`."),
+        ({"files/state.db": "x"}, "files/states.db", "{}/files has: state.db."),
+        ({"in/data.csv": "x"}, "data.csv", "There is {}/in/data.csv."),
+        ({"files/data.csv": "x"}, "/tmp/data.csv", "There is {}/files/data.csv."),
+    ],
+)
+def test_a_missing_file_is_answered_with_those_that_are_there(
+    typescript: Supervised, brought: dict[str, str], path: str, hint: str
+) -> None:
+    typescript.prepare(brought)
+    code = f"import {{ readFileSync }} from 'node:fs';\nreadFileSync('{path}');"
+    assert last_line(typescript, code).endswith(hint.format(typescript.workspace))
+
+
+@pytest.mark.parametrize(
     "code",
     [
         "import json\nprint(json.dumps({}))",

@@ -29,6 +29,9 @@ _PLUMBING = {
     *("pkg_resources", "pylab", "pyparsing", "pytz", "setuptools", "six", "soupsieve", "typing_extensions", "tzdata"),
 }
 _NETWORK_ERRORS = {errno.ENETUNREACH, errno.EHOSTUNREACH}
+# The folders of the workspace in which files come, with the program and from the one before.
+_GIVEN, _LASTING = "in", "files"
+_MAX_NAMED = 10
 _READING_TOOLS = ("read_text_file", "read_file", "get_file_contents", "read")
 
 _TYPESCRIPT = re.compile(
@@ -79,12 +82,24 @@ def _on_system_error(error: OSError, trace: TracebackType | None, workspace: str
     if type(reason).__name__ == "gaierror" or getattr(reason, "errno", None) in _NETWORK_ERRORS:
         return _NO_NETWORK
     if isinstance(error, FileNotFoundError) and not raised_in.endswith("/subprocess.py"):
-        return _on_missing_file(workspace)
+        return _on_missing_file(error.filename, workspace)
     return None
 
 
-def _on_missing_file(workspace: str) -> str | None:
-    """Tell of a server whose files the program may have meant: it calls its directory /workspace, too."""
+def _on_missing_file(missing: object, workspace: str) -> str | None:
+    """Tell what there is where the program looked, or of a server that calls its directory /workspace, too."""
+    path = os.path.abspath(os.fsdecode(missing)) if isinstance(missing, str | bytes) else ""
+    given = os.path.join(workspace, _GIVEN)
+    lasting = os.path.join(workspace, _LASTING)
+    if path.startswith(f"{given}/"):
+        return _what_is_in(given) or f"{given} is empty: no `files` were given."
+    if path == lasting or path.startswith(f"{lasting}/"):
+        if not os.path.isdir(lasting):
+            return f"{lasting} is there only for executions with a `workspace`."
+        return _what_is_in(lasting) or f"{lasting} is empty: nothing was left in this workspace yet."
+    for folder in (given, lasting):
+        if path and os.path.exists(meant := os.path.join(folder, os.path.basename(path))):
+            return f"There is {meant}."
     for server in _servers(workspace):
         for tool in _READING_TOOLS:
             if tool in _tools(workspace, server):
@@ -93,6 +108,16 @@ def _on_missing_file(workspace: str) -> str | None:
                     f"servers.{server}.{tool}(path=...)."
                 )
     return None
+
+
+def _what_is_in(folder: str) -> str | None:
+    """Name the files in a folder, the first ones if there are many."""
+    paths = [os.path.join(parent, name) for parent, _, names in os.walk(folder) for name in names]
+    names = sorted(os.path.relpath(path, folder) for path in paths)
+    if not names:
+        return None
+    more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
+    return f"{folder} has: {', '.join(names[:_MAX_NAMED])}{more}."
 
 
 def _on_missing_module(name: str, workspace: str) -> str | None:
