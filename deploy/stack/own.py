@@ -21,7 +21,7 @@ IMAGE = "mcp-code-executor/mcp-own-"
 DAEMON = "orchestrator"
 HOST = "host.docker.internal:host-gateway"
 # Services that are no MCP servers, and which one with the network `backend` reaches.
-BACKENDS = ("mcp-postgres", "mcp-s3", "mcp-arango")
+BACKENDS = ("mcp-postgres", "mcp-timescale", "mcp-s3", "mcp-arango")
 # What the kernel counts by user is not shared with another server, nor with the stack's own, which are 10002.
 USERS = range(11001, 12000)
 NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")

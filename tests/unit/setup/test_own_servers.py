@@ -84,10 +84,9 @@ def test_each_server_has_a_network_of_its_own_of_the_kind_that_was_chosen(
 def test_only_a_server_that_needs_a_backend_shares_its_network_with_the_databases(tree: Tree) -> None:
     add(tree, "one", network="backend")
     add(tree, "two", user=11002, network="internet")
-    assert stack(tree, "own-members", "mcp-own-one") == ["mcp-postgres", "mcp-s3", "mcp-arango"]
+    assert stack(tree, "own-members", "mcp-own-one") == ["mcp-postgres", "mcp-timescale", "mcp-s3", "mcp-arango"]
     assert stack(tree, "own-members", "mcp-own-two") == []
-    databases = {name for name in COMPOSE["services"] if name in ("mcp-postgres", "mcp-s3", "mcp-arango")}
-    assert len(databases) == 3
+    assert {"mcp-postgres", "mcp-timescale", "mcp-s3", "mcp-arango"} <= set(COMPOSE["services"])
 
 
 def test_a_container_gets_its_own_variables_and_no_file_has_their_values(tree: Tree) -> None:
@@ -172,7 +171,7 @@ def test_the_daemon_and_the_databases_join_the_network_while_they_run(tree: Tree
     assert ended.returncode == 0, ended.stderr
     assert changes(tree) == [
         f"docker network connect mcp-own-one {name}"
-        for name in ("mcp-code-executor", "mcp-postgres", "mcp-s3", "mcp-arango")
+        for name in ("mcp-code-executor", "mcp-postgres", "mcp-timescale", "mcp-s3", "mcp-arango")
     ]
 
 
