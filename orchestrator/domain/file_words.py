@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from orchestrator.domain.files import Why
+from orchestrator.domain.files import FileLimits, LeftOut, Why
 
 _UNIT = 1024
 IN_WORDS = {
@@ -14,8 +14,23 @@ IN_WORDS = {
     Why.UNREADABLE: "could not be read",
     Why.BAD_NAME: "its name cannot be used",
     Why.QUOTA: "the quota for files is used up",
+    Why.ELSEWHERE: "in /workspace; only what is in /workspace/out is kept",
     Why.LOST: "changed while it was handed over, or the sandbox had ended",
 }
+
+
+def why_in_words(left_out: LeftOut, limits: FileLimits | None = None) -> str:
+    """Say why a file was not kept: its size if that is known, the reason, and the limit that it is over."""
+    size = f"{size_in_words(left_out.bytes)}, " if left_out.bytes else ""
+    limit = ""
+    if limits is not None:
+        over = {
+            Why.TOO_LARGE: size_in_words(limits.max_file_bytes),
+            Why.TOO_MANY: count_in_words(limits.max_files),
+            Why.NO_ROOM: size_in_words(limits.max_total_bytes),
+        }
+        limit = f"; the limit is {over[left_out.why]}" if left_out.why in over else ""
+    return f"{size}{IN_WORDS[left_out.why]}{limit}"
 
 
 def size_in_words(size: int) -> str:

@@ -57,6 +57,7 @@ class Why(StrEnum):
     UNREADABLE = "unreadable"
     BAD_NAME = "bad_name"
     QUOTA = "quota"  # of the caller, or of the disk
+    ELSEWHERE = "elsewhere"  # in /workspace, while /workspace/out is empty
     LOST = "lost"  # the sandbox ended before it was handed over, or it changed meanwhile
 
 
@@ -123,7 +124,8 @@ class WorkspaceEnd:
     files: int = 0
     bytes: int = 0
     why_not: str | None = None  # a sentence, where the files were not kept
-    left_out: tuple[LeftOut, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()  # the first ones by name
+    left_out_count: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +135,7 @@ class Version:
     workspace: str
     execution_id: str
     caller: str
-    made_at: float
+    made_at: float  # or when it was last restored
     files: tuple[File, ...] = ()
 
     @property
@@ -174,6 +176,7 @@ class FromExecution:
 class FromWorkspace:
     workspace: str
     name: str
+    version: str | None = None  # the execution that made it; the newest if None
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,27 +203,31 @@ def charged(files: Iterable[File]) -> int:
 
 def require_name(name: str) -> str:
     """Return the name of a file, or refuse one that would leave its folder or that no folder takes."""
-    if not is_name(name):
-        raise InvalidRequest(
-            f"{printable(name[:100])!r} is no name for a file. Give a relative path such as `data/orders.csv`, of at "
-            f"most {MAX_NAME_CHARACTERS} characters, without `..`, `//` or control characters."
-        )
+    if (rule := _broken_rule(name)) is not None:
+        raise InvalidRequest(f"{printable(name[:100])!r} is no name for a file. {rule}")
     return name
 
 
 def is_name(name: str) -> bool:
+    return _broken_rule(name) is None
+
+
+def _broken_rule(name: str) -> str | None:
+    """Return the rule that a name of a file breaks, None if it breaks none."""
     parts = name.split("/")
     try:
-        sizes = [len(part.encode()) for part in parts]
+        longest = max(len(part.encode()) for part in parts)
     except UnicodeEncodeError:
-        return False
-    return (
-        0 < len(name) <= MAX_NAME_CHARACTERS
-        and len(parts) <= MAX_DEPTH
-        and all(part not in ("", ".", "..") for part in parts)
-        and max(sizes) <= MAX_PART_BYTES
-        and name.isprintable()
-    )
+        return "It must be Unicode text; it holds a lone surrogate."
+    if len(name) > MAX_NAME_CHARACTERS:
+        return f"It must have at most {MAX_NAME_CHARACTERS} characters; it has {len(name)}."
+    if any(part in ("", ".", "..") for part in parts):
+        return "It must be a relative path such as `data/orders.csv`, without `.`, `..` or `//`."
+    if longest > MAX_PART_BYTES:
+        return f"Each part between slashes must have at most {MAX_PART_BYTES} bytes; one has {longest}."
+    if len(parts) > MAX_DEPTH:
+        return f"It must have at most {MAX_DEPTH} parts between slashes; it has {len(parts)}."
+    return None if name.isprintable() else "It must have no control characters."
 
 
 def shown_name(name: bytes) -> str:
@@ -237,12 +244,18 @@ def media_type_of(name: str) -> str:
 
 def require_workspace_name(name: str) -> str:
     if not WORKSPACE_NAME.fullmatch(name):
-        raise InvalidRequest("`workspace` must have 1 to 64 letters, digits, dots, dashes or underscores.")
+        raise InvalidRequest(
+            "`workspace` must have 1 to 64 letters (A to Z, a to z), digits, dots, dashes or underscores, and must "
+            "begin with a letter or a digit."
+        )
     return name
 
 
 def inputs_digest(files: Iterable[tuple[str, str]], workspace: str | None) -> str:
-    """Name all that a program was given besides its code, by names and contents' hashes; empty if that is nothing."""
+    """Name all that a program was given besides its code; empty if that is nothing.
+
+    Each file is a name and what stands for its content: a hash, or the place of a file that is kept.
+    """
     listed = sorted(files)
     if not listed and workspace is None:
         return ""

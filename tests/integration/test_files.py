@@ -76,6 +76,18 @@ async def sent(api: Api, content: bytes) -> dict[str, Any]:
         return reply
 
 
+@pytest.mark.parametrize(
+    ("language", "code"),
+    [
+        ("python", "import json\nopen('result.csv', 'w').write('1,2')\nprint(json.dumps([]))"),
+        ("typescript", "import { writeFileSync } from 'node:fs';\nwriteFileSync('result.csv', '1,2');"),
+    ],
+)
+async def test_a_file_that_was_left_beside_the_folder_is_named(developer, language, code):
+    reply = await ran(developer, code, language=language)
+    assert (reply["files"], reply["filesLeftOut"]) == ([], [{"name": "result.csv", "bytes": 3, "why": "elsewhere"}])
+
+
 async def test_what_a_program_leaves_can_be_read_and_given_to_the_next(developer):
     reply = await left(developer, **{"d/a b.csv": b"1,2\n", "chart.png": b"\x89PNG\r\n\x1a\n"})
     assert reply["outcome"] == "completed", reply["stderr"]

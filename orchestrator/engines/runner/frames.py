@@ -64,6 +64,7 @@ _WHYS = {
     b"d": Why.TOO_DEEP,
     b"u": Why.UNREADABLE,
     b"o": Why.LOST,
+    b"e": Why.ELSEWHERE,
 }
 
 

@@ -14,7 +14,7 @@ from struct import Struct
 
 from supervision import frames
 from supervision.brought import Brought
-from supervision.orders import Place
+from supervision.orders import OUTPUTS, Place, is_stray
 from supervision.outbox import Outbox
 
 MAX_DEPTH = 32  # of the parts of a name
@@ -27,6 +27,7 @@ NOT_A_FILE = b"x"
 TOO_DEEP = b"d"
 UNREADABLE = b"u"
 LOST = b"o"
+ELSEWHERE = b"e"
 
 _FILE = Struct(">c?Q")
 _LEFT_OUT = Struct(">ccQ")
@@ -44,9 +45,16 @@ class Handover:
 
     __slots__ = ("_outbox", "_steps")
 
-    def __init__(self, workspace: str, places: tuple[Place, ...], brought: Brought, outbox: Outbox) -> None:
+    def __init__(
+        self,
+        workspace: str,
+        places: tuple[Place, ...],
+        brought: Brought,
+        at_first: frozenset[str],
+        outbox: Outbox,
+    ) -> None:
         self._outbox = outbox
-        self._steps = self._all(workspace, places, brought)
+        self._steps = self._all(workspace, places, brought, at_first)
 
     def go_on(self) -> bool:
         """Do as much as the leash takes, for a short time; return False when all is handed over."""
@@ -62,12 +70,16 @@ class Handover:
                 return False
         return True
 
-    def _all(self, workspace: str, places: tuple[Place, ...], brought: Brought) -> Iterator[None]:
+    def _all(
+        self, workspace: str, places: tuple[Place, ...], brought: Brought, at_first: frozenset[str]
+    ) -> Iterator[None]:
         left_out: dict[str, str | float | None] = {}
         _unlock(workspace)
         for place in places:
             folder = _Folder(place, brought, self._outbox)
             yield from folder.hand_over(f"{workspace}/{place.name}")
+            if place.name == OUTPUTS and not folder.found_anything:
+                yield from folder.tell_of_strays(workspace, at_first)
             left_out[place.name] = folder.left_out
         self._outbox.put(frames.HANDED_OVER, frames.json(left_out))
 
@@ -84,6 +96,23 @@ class _Folder:
         self._files = 0
         self._bytes = 0
         self.left_out = 0
+
+    @property
+    def found_anything(self) -> bool:
+        return bool(self._files or self.left_out)
+
+    def tell_of_strays(self, workspace: str, at_first: frozenset[str]) -> Iterator[None]:
+        """Name what a program wrote beside this folder, perhaps because it took the workspace itself for it."""
+        try:
+            with os.scandir(workspace) as entries:
+                for number, entry in enumerate(entries):
+                    if is_stray(entry, at_first):
+                        size = entry.stat(follow_symlinks=False).st_size
+                        self._leave_out(os.fsencode(entry.name), ELSEWHERE, size=size)
+                    if number % _ENTRIES_PER_STEP == 0:
+                        yield
+        except OSError:
+            return  # nothing is lost by it that was to be kept
 
     def hand_over(self, path: str) -> Iterator[None]:
         try:

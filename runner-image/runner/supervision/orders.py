@@ -215,6 +215,19 @@ def make_folder(path: str) -> None:
         raise ProtocolError(f"cannot make {path!r}: {error.strerror}") from None
 
 
+def is_stray(entry: os.DirEntry[str], at_first: frozenset[str]) -> bool:
+    """Tell whether a program left a file beside the folders that are handed over."""
+    return entry.name not in at_first and entry.is_file(follow_symlinks=False)
+
+
+def has_stray(workspace: str, at_first: frozenset[str]) -> bool:
+    try:
+        with os.scandir(workspace) as entries:
+            return any(is_stray(entry, at_first) for entry in entries)
+    except OSError:
+        return False
+
+
 def holds_anything(folder: str) -> bool:
     """Tell whether there may be something to hand over; whatever is not an empty folder counts."""
     try:

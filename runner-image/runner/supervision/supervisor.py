@@ -62,6 +62,7 @@ class Supervisor:
         self._ready = False
         self._listening = True
         self._brought = Brought()
+        self._at_first: frozenset[str] = frozenset()
         self._run_order: orders.Run | None = None
         self._told_to_stop = False
         self._control_pending = bytearray()
@@ -184,6 +185,7 @@ class Supervisor:
             orders.write_program(languages.main_file(self._language, self._workspace), order.code)
             for place in order.places:
                 orders.make_folder(f"{self._workspace}/{place.name}")
+            self._at_first = frozenset(os.listdir(self._workspace) if order.places else ())
             self._start_run()
 
     def _stop_program(self) -> None:
@@ -320,7 +322,8 @@ class Supervisor:
 
     def _begin_handover(self, places: tuple[orders.Place, ...]) -> None:
         """Hand over what there is. The usual case, nothing, costs no more than a look, and travels with the report."""
-        if not any(orders.holds_anything(f"{self._workspace}/{place.name}") for place in places):
+        filled = any(orders.holds_anything(f"{self._workspace}/{place.name}") for place in places)
+        if not filled and not (places and orders.has_stray(self._workspace, self._at_first)):
             if places:
                 self._outbox.put(frames.HANDED_OVER, frames.json({place.name: 0 for place in places}))
             self._exit_status = EXIT_DONE
@@ -330,7 +333,7 @@ class Supervisor:
         if self._outbox.empty:
             from supervision.handover import Handover
 
-            self._handover = Handover(self._workspace, places, self._brought, self._outbox)
+            self._handover = Handover(self._workspace, places, self._brought, self._at_first, self._outbox)
 
     def _fail(self, message: str) -> None:
         if self._exit_status is None:

@@ -113,6 +113,26 @@ class TestLeaving:
         ended = python.run("open('out/a', 'w').write('left')\n" + ends, places=OUT, **options)
         assert (ended.report["ending"], ended.files, ended.status) == (ending, {"o:a": b"left"}, 0)
 
+    def test_files_beside_the_folder_are_named_if_nothing_is_in_it(self, python: Supervised) -> None:
+        code = """
+import os
+open('result.csv', 'w').write('left')
+os.mkdir('made'); open('made/inner', 'w').close(); os.symlink('main.py', 'link'); os.mkfifo('fifo')
+open('in/mine', 'w').close()
+"""
+        python.prepare({"in/given": "x", "servers/a.py": "x"})
+        ended = python.run(code, places=OUT)
+        assert (ended.files, ended.left_out) == ({}, [Left("o", b"result.csv", "e", 4)])
+        assert ended.left_out_count == {"out": 1}
+
+    def test_files_beside_the_folder_are_not_named_if_something_is_in_it(self, python: Supervised) -> None:
+        ended = python.run("open('scratch', 'w').close(); open('out/a', 'w').close()", places=OUT)
+        assert (ended.files, ended.left_out) == ({"o:a": b""}, [])
+
+    def test_very_many_files_beside_the_folder_are_counted(self, python: Supervised) -> None:
+        ended = python.run("for number in range(3000): open(str(number), 'w').close()", places=OUT)
+        assert (len(ended.left_out), ended.left_out_count) == (20, {"out": 3000})
+
     def test_a_program_that_is_stopped_is_cancelled_and_hands_over_its_files(self, python: Supervised) -> None:
         python.expect("R")
         python.start("open('out/a', 'w').write('left')\nprint('begun', end='')\nwhile True: pass", places=OUT)
@@ -323,7 +343,7 @@ def test_a_folder_that_cannot_be_listed_may_hold_something_and_is_left_out_by_it
 ) -> None:
     (tmp_path / "out" / "deep").mkdir(parents=True)
     read_end, write_end = os.pipe()
-    handover = Handover(str(tmp_path), (orders.Place(b"o", *PLENTY),), Brought(), Outbox(write_end))
+    handover = Handover(str(tmp_path), (orders.Place(b"o", *PLENTY),), Brought(), frozenset(), Outbox(write_end))
     opened = len(os.listdir("/proc/self/fd"))
 
     def fail(*_: object) -> None:
