@@ -14,6 +14,7 @@ from urllib.parse import quote
 import aiohttp
 from yarl import URL
 
+from orchestrator.commands.refusals import in_own_words
 from orchestrator.upstreams.faults import ResultTooLarge
 from orchestrator.upstreams.sse import EVENT_STREAM, events_in
 
@@ -37,24 +38,29 @@ class ConnectionLost(CallFailed):
     """The daemon could not be reached, or went away in the middle of an answer."""
 
 
+class Refused(CallFailed):
+    """The daemon answered that it does not do it; the code of the error says why."""
+
+    def __init__(self, code: str, detail: str, hint: str) -> None:
+        super().__init__(in_own_words(detail, hint, code))
+        self.code = code
+
+
 class ApiClient:
     def __init__(self, url: str, key: str) -> None:
         self._url = url.rstrip("/")
         self._headers = {"Authorization": f"Bearer {key}"}
 
-    async def execute(
+    def execute(
         self,
         code: str,
         language: str,
         timeout_seconds: float | None,
         check: str = "strict",
         more: Mapping[str, Any] = MappingProxyType({}),
-    ) -> AsyncIterator[Event]:
-        """Run a program and yield what happens, the last being its result."""
-        body = _order(code, language, timeout_seconds, check, more)
-        async with aclosing(self._events("POST", "/execute", json=body)) as events:
-            async for event in events:
-                yield event
+    ) -> AsyncGenerator[Event, None]:
+        """Run a program and yield what happens, the last being its result. Close it, whether it has ended or not."""
+        return self._events("POST", "/execute", json=_order(code, language, timeout_seconds, check, more))
 
     async def execute_in_background(
         self,
@@ -68,13 +74,13 @@ class ApiClient:
         body = {**_order(code, language, timeout_seconds, check, more), "background": True}
         return await self._answer("POST", "/execute", json=body)
 
-    async def follow(self, execution_id: str, last_event_id: str = "") -> AsyncIterator[Event]:
-        """Yield what happens in an execution, from the beginning or after an event, the last being its result."""
+    def follow(self, execution_id: str, last_event_id: str = "") -> AsyncGenerator[Event, None]:
+        """Yield what happens in an execution, from the beginning or after an event, the last being its result.
+
+        Close it, whether it has ended or not.
+        """
         headers = {"Last-Event-ID": last_event_id} if last_event_id else {}
-        path = f"/executions/{quote(execution_id, safe='')}/events"
-        async with aclosing(self._events("GET", path, headers=headers)) as events:
-            async for event in events:
-                yield event
+        return self._events("GET", f"/executions/{quote(execution_id, safe='')}/events", headers=headers)
 
     async def cancel(self, execution_id: str) -> dict[str, Any]:
         return await self._answer("DELETE", f"/executions/{quote(execution_id, safe='')}")
@@ -112,6 +118,9 @@ class ApiClient:
         async with self._response("HEAD", f"/files/{sha256}", patience, expected=missing) as response:
             return response.status == HTTPStatus.OK
 
+    async def delete_upload(self, sha256: str) -> None:
+        await self._answer("DELETE", f"/files/{quote(sha256, safe='')}")
+
     async def upload(self, sha256: str, size: int, pieces: AsyncIterable[bytes]) -> None:
         """Send a file in advance; the daemon refuses it if it has another hash."""
         patience = aiohttp.ClientTimeout(total=None, sock_read=SILENCE_SECONDS)
@@ -146,7 +155,7 @@ class ApiClient:
                 if response.status >= 400 and response.status not in expected:
                     try:
                         problem = await response.json(content_type=None)
-                        raise CallFailed(f"{problem['detail']} {problem['hint']} ({problem['code']})")
+                        raise Refused(problem["code"], problem["detail"], problem["hint"])
                     except (ValueError, KeyError, TypeError) as error:
                         raise CallFailed(f"HTTP {response.status} from {response.url}.") from error
                 yield response

@@ -16,12 +16,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from orchestrator.commands.client import ApiClient
 from orchestrator.commands.terminal import (
     EXIT_BAD_USE,
-    EXIT_CANNOT_CALL,
+    EXIT_NOT_THERE,
     AsJson,
     Json,
     ask_daemon,
+    call_daemon,
     err,
     fail,
     out,
@@ -35,6 +37,8 @@ from orchestrator.domain.file_words import size_in_words
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _COLOURS = {"completed": "green", "failed": "yellow", "cancelled": "dim"}
+
+ExecutionId = Annotated[str | None, typer.Argument(metavar="ID", help="Your own newest program, if absent.")]
 
 
 class NotATime(ValueError):
@@ -71,12 +75,7 @@ def executions(
         err.print("No execution matches.")
 
 
-def show(
-    execution_id: Annotated[
-        str | None, typer.Argument(metavar="ID", help="The newest program that you may see, if absent.")
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
+def show(execution_id: ExecutionId = None, as_json: AsJson = False) -> None:
     """Show one execution: how it ended, its tool calls and what it printed."""
     found = ask_daemon(f"/executions/{quote(execution_id or newest_program(), safe='')}")
     if as_json:
@@ -86,9 +85,17 @@ def show(
 
 
 def newest_program() -> str:
-    newest = ask_daemon("/executions", [("limit", "1"), ("kind", "program")])["executions"]
+    """Return the id of the newest program of this key, also where its role sees those of others."""
+
+    async def ask(client: ApiClient) -> list[Json]:
+        own = str((await client.get("/whoami"))["caller"])
+        found = await client.get("/executions", [("limit", "1"), ("kind", "program"), ("caller", own)])
+        newest: list[Json] = found["executions"]
+        return newest
+
+    newest = call_daemon(ask)
     if not newest:
-        fail("You have run nothing yet.", EXIT_CANNOT_CALL)
+        fail("You have run nothing yet.", EXIT_NOT_THERE)
     return str(newest[0]["executionId"])
 
 

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from contextlib import aclosing
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from orchestrator.commands.client import ApiClient, CallFailed, ConnectionLost
-from orchestrator.commands.executions import newest_program
+from orchestrator.commands.executions import ExecutionId, newest_program
+from orchestrator.commands.files import require_writable_directories
 from orchestrator.commands.run import conclude
 from orchestrator.commands.terminal import (
-    EXIT_CANNOT_CALL,
     AsJson,
     Json,
+    OutDirectory,
+    api_client,
+    call_daemon,
+    directory_named,
     err,
+    exit_of_refusal,
     fail,
-    find_key,
-    load_settings,
+    fail_to_call,
     plain,
     print_json,
 )
@@ -30,29 +35,31 @@ PAUSES_SECONDS = (0.5, 1, 2, 4, 8, 15, 30)
 
 
 def follow(
-    execution_id: Annotated[
-        str | None, typer.Argument(metavar="ID", help="The newest program that you may see, if absent.")
+    execution_id: ExecutionId = None,
+    images: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", parser=directory_named, help="Directory for the pictures, if it has not ended yet."
+        ),
     ] = None,
-    images: Annotated[Path | None, typer.Option(help="Directory for the pictures, if it has not ended yet.")] = None,
-    out_dir: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="Directory for what it leaves in /workspace/out.")
-    ] = None,
+    out_dir: OutDirectory = None,
     as_json: AsJson = False,
 ) -> None:
     """Stream an execution's output from its beginning; its exit code is this command's. Ctrl-C only stops watching."""
-    settings = load_settings()
+    require_writable_directories(images, out_dir)
     chosen = execution_id or newest_program()
-    client = ApiClient(settings.url, find_key(settings))
+    client = api_client()
     try:
         result = asyncio.run(_follow(client, chosen, quiet=as_json))
     except CallFailed as error:
-        fail(str(error), EXIT_CANNOT_CALL)
+        fail_to_call(error)
     except KeyboardInterrupt:
         err.print(plain(f"code-executor: no longer watching; 'code-executor follow {chosen}' watches it again,"))
         err.print(plain(f"'code-executor cancel {chosen}' ends it."))
         raise typer.Exit(EXIT_DETACHED) from None
     if result["outcome"] is None:
-        fail(f"The execution never ran: {(result['error'] or {}).get('detail', result['state'])}", EXIT_CANNOT_CALL)
+        reason = result["error"] or {"code": "", "detail": result["state"]}
+        fail(f"The execution never ran: {reason['detail']}", exit_of_refusal(reason["code"]))
     conclude(client, result, images, out_dir, as_json=as_json)
 
 
@@ -60,11 +67,7 @@ def cancel(
     execution_id: Annotated[str, typer.Argument(metavar="ID", help="The execution.")], as_json: AsJson = False
 ) -> None:
     """End an execution; what it printed until then is kept."""
-    settings = load_settings()
-    try:
-        result = asyncio.run(ApiClient(settings.url, find_key(settings)).cancel(execution_id))
-    except CallFailed as error:
-        fail(str(error), EXIT_CANNOT_CALL)
+    result = call_daemon(lambda client: client.cancel(execution_id))
     if as_json:
         print_json(result)
     else:
@@ -77,15 +80,16 @@ async def _follow(client: ApiClient, execution_id: str, *, quiet: bool) -> Json:
     last_id, pauses = "", iter(PAUSES_SECONDS)
     while True:
         try:
-            async for event in client.follow(execution_id, last_id):
-                if event.name == "result":
-                    return event.fields
-                if event.name in streams and not quiet:
-                    streams[event.name].write(event.fields["text"])
-                    streams[event.name].flush()
-                last_id = event.id
-                if event.name != "started":
-                    pauses = iter(PAUSES_SECONDS)
+            async with aclosing(client.follow(execution_id, last_id)) as events:
+                async for event in events:
+                    if event.name == "result":
+                        return event.fields
+                    if event.name in streams and not quiet:
+                        streams[event.name].write(event.fields["text"])
+                        streams[event.name].flush()
+                    last_id = event.id
+                    if event.name != "started":
+                        pauses = iter(PAUSES_SECONDS)
             lost = ConnectionLost("The daemon ended the stream before the program ended.")
         except ConnectionLost as error:
             lost = error

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn, TypeVar
 
 import typer
 from pydantic import ValidationError
@@ -16,23 +17,58 @@ from rich.text import Text
 
 from orchestrator.adapters.access_files import RolesFileInvalid
 from orchestrator.commands import keys
-from orchestrator.commands.client import ApiClient, CallFailed
+from orchestrator.commands.client import ApiClient, CallFailed, Refused
 from orchestrator.domain.chat import printable
+from orchestrator.domain.errors import Category, fault_of
 from orchestrator.service.complaints import requirement
 from orchestrator.service.schemas import schema_of
 from orchestrator.settings import ENV_FILE, PREFIX, Settings
 from orchestrator.settings_in_effect import unknown_settings
 
 Json = dict[str, Any]
+Answer = TypeVar("Answer")
 
+# As in sysexits.h.
 EXIT_BAD_USE = 64
+EXIT_BAD_DATA = 65
+EXIT_NOT_THERE = 66
 EXIT_CANNOT_CALL = 69
 EXIT_CANNOT_START = 71
 EXIT_CANNOT_WRITE = 73
+EXIT_NOT_NOW = 75
+EXIT_NOT_ALLOWED = 77
 EXIT_BAD_CONFIGURATION = 78
+# What the daemon refuses for another reason is its own trouble.
+EXIT_OF_CATEGORY = {
+    **dict.fromkeys((Category.INVALID, Category.MALFORMED, Category.OUT_OF_RANGE), EXIT_BAD_USE),
+    **dict.fromkeys((Category.TOO_LARGE, Category.UNSUPPORTED, Category.CONFLICT), EXIT_BAD_DATA),
+    Category.NOT_FOUND: EXIT_NOT_THERE,
+    Category.LIMITED: EXIT_NOT_NOW,
+    **dict.fromkeys((Category.UNAUTHENTICATED, Category.DENIED), EXIT_NOT_ALLOWED),
+}
+EXIT_OF_CODE = {
+    "digest_mismatch": EXIT_BAD_DATA,
+    # Waiting does not help: something must be deleted first.
+    **dict.fromkeys(("quota_exceeded", "too_many_uploads", "too_many_workspaces"), EXIT_CANNOT_WRITE),
+    "workspace_busy": EXIT_NOT_NOW,
+}
 _WIDER_THAN_ANY_ROW = 100_000
 
+
+def directory_named(text: str) -> Path:
+    """Take the name of a directory; an empty one, as a variable that is not set leaves, would be this one."""
+    if not text:
+        fail("The name of a directory must not be empty; this directory is '.'.", EXIT_BAD_USE)
+    return Path(text)
+
+
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+OutDirectory = Annotated[
+    Path | None,
+    typer.Option(
+        "--out", metavar="DIR", parser=directory_named, help="Directory for what it leaves in /workspace/out."
+    ),
+]
 
 out = Console(soft_wrap=True)
 err = Console(stderr=True, soft_wrap=True, highlight=False)
@@ -58,6 +94,16 @@ def fail(message: str, exit_code: int) -> NoReturn:
     """End the command with one line that says why."""
     err.print(plain(f"code-executor: {' '.join(message.splitlines())}"))
     raise typer.Exit(exit_code)
+
+
+def fail_to_call(error: CallFailed) -> NoReturn:
+    """End the command, with an exit code that tells a refusal from a daemon that could not be called."""
+    fail(str(error), exit_of_refusal(error.code) if isinstance(error, Refused) else EXIT_CANNOT_CALL)
+
+
+def exit_of_refusal(code: str) -> int:
+    """Return the exit code for the code of an error of the daemon's."""
+    return EXIT_OF_CODE.get(code) or EXIT_OF_CATEGORY.get(fault_of(code, "").category, EXIT_CANNOT_CALL)
 
 
 def warn(message: str) -> None:
@@ -94,12 +140,21 @@ def find_key(settings: Settings) -> str:
     for file in find_key_files(settings):
         with suppress(OSError):
             return file.read()
-    fail(f"No key in {settings.secrets_dir} can be read. Set {PREFIX}KEY, or run 'make up'.", EXIT_CANNOT_CALL)
+    fail(f"No key in {settings.secrets_dir} can be read. Set {PREFIX}KEY, or run 'make up'.", EXIT_NOT_ALLOWED)
+
+
+def api_client() -> ApiClient:
+    settings = load_settings()
+    return ApiClient(settings.url, find_key(settings))
+
+
+def call_daemon(work: Callable[[ApiClient], Coroutine[Any, Any, Answer]]) -> Answer:
+    """Have something done with the daemon; a refusal ends the command."""
+    try:
+        return asyncio.run(work(api_client()))
+    except CallFailed as error:
+        fail_to_call(error)
 
 
 def ask_daemon(path: str, parameters: list[tuple[str, str]] | None = None) -> Json:
-    settings = load_settings()
-    try:
-        return asyncio.run(ApiClient(settings.url, find_key(settings)).get(path, parameters))
-    except CallFailed as error:
-        fail(str(error), EXIT_CANNOT_CALL)
+    return call_daemon(lambda client: client.get(path, parameters))

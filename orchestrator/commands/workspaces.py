@@ -62,7 +62,8 @@ def get(
     version: Version = None,
 ) -> None:
     """Get a file of a workspace."""
-    get_one(_asked(name, version)["files"], file, output)
+    listed_by = f"code-executor workspaces show {name}{f' --version {version}' if version is not None else ''}"
+    get_one(_asked(name, version)["files"], file, output, listed_by=listed_by)
 
 
 def restore(

@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from orchestrator.commands import client as client_module
-from orchestrator.commands.client import ApiClient, CallFailed, Event
+from orchestrator.commands.client import ApiClient, CallFailed, Event, Refused
 from tests.support.upstream_server import serving
 
 
@@ -53,12 +53,13 @@ async def test_an_event_that_is_too_large_ends_the_call(monkeypatch):
 
 async def test_a_refusal_is_told_in_the_daemons_words():
     async def refuse(_: web.Request) -> web.Response:
-        problem = {"detail": "The key is not known.", "hint": "Send the key.", "code": "unauthenticated"}
-        return web.json_response(problem, status=401, content_type="application/problem+json")
+        problem = {"detail": "The queue is full.", "hint": "Try again later.", "code": "queue_full"}
+        return web.json_response(problem, status=429, content_type="application/problem+json")
 
     async with answering(refuse) as client:
-        with pytest.raises(CallFailed, match=r"^The key is not known\. Send the key\. \(unauthenticated\)$"):
+        with pytest.raises(Refused, match=r"^The queue is full\. Try again later\. \(queue_full\)$") as refused:
             await client.get("/tools")
+    assert refused.value.code == "queue_full"
 
 
 async def test_an_error_of_somebody_else_is_told_by_its_status():
@@ -70,16 +71,14 @@ async def test_an_error_of_somebody_else_is_told_by_its_status():
             await client.get("/tools")
 
 
-async def test_silence_is_told_as_such(monkeypatch):
-    monkeypatch.setattr(client_module, "ANSWER_SECONDS", 0.05)
-
+async def test_silence_is_told_as_such():
     async def wait(_: web.Request) -> web.Response:
         await asyncio.Event().wait()
         return web.Response()
 
     async with answering(wait) as client:
         with pytest.raises(CallFailed, match="no answer in time"):
-            await client.get("/tools")
+            await client.get("/tools", seconds=0.05)
 
 
 async def test_without_a_daemon_the_user_is_told_how_to_start_it():

@@ -258,32 +258,33 @@ class TestCommands:
         assert (ended.exit_code, ended.stdout, ended.stderr) == (0, "", "No execution matches.\n")
 
     def test_what_the_daemon_refuses_is_told_in_one_line(self, daemon):
-        daemon.refuse(422, "caller: it must have\n1 to 64 characters.", "Correct it.", "invalid_request")
+        daemon.refuse(422, "`caller` must have\n1 to 64 characters.", "Correct it.", "invalid_request")
         ended = daemon.run("executions", "--caller", "x" * 65)
-        assert ended.exit_code == 69
-        assert ended.stderr == (
-            "code-executor: caller: it must have 1 to 64 characters. Correct it. (invalid_request)\n"
-        )
+        assert ended.exit_code == 64
+        assert ended.stderr == "code-executor: --caller must have 1 to 64 characters. (invalid_request)\n"
 
     def test_an_unknown_execution_is_told_in_one_line(self, daemon):
         daemon.refuse(404, "There is no execution \x1b[31mx.", "Check the id.", "not_found")
         ended = daemon.run("show", "../\x1b[31mx")
-        assert (ended.exit_code, ended.stdout) == (69, "")
+        assert (ended.exit_code, ended.stdout) == (66, "")
         assert ended.stderr == "code-executor: There is no execution ␛[31mx. Check the id. (not_found)\n"
         assert daemon.asked == ["/executions/..%2F%1B%5B31mx"]
 
-    def test_show_without_an_id_takes_the_newest_program(self, daemon):
+    def test_show_without_an_id_takes_ones_own_newest_program(self, daemon):
+        daemon.answer({"caller": "alice & co", "role": "admin", "seesAllExecutions": True})
         daemon.answer({"executions": [summary_of(FINISHED)], "next": None})
         daemon.answer(detail_of(FINISHED, "hello\n"))
         ended = daemon.run("show")
         assert ended.exit_code == 0
         assert ended.stdout.endswith("\nstdout\nhello\n")
-        assert daemon.asked == ["/executions?limit=1&kind=program", f"/executions/{ID}"]
+        asked = "/executions?limit=1&kind=program&caller=alice+%26+co"
+        assert daemon.asked == ["/whoami", asked, f"/executions/{ID}"]
 
     def test_show_says_when_nothing_has_run(self, daemon):
+        daemon.answer({"caller": "alice", "role": "admin", "seesAllExecutions": True})
         daemon.answer({"executions": [], "next": None})
         ended = daemon.run("show")
-        assert (ended.exit_code, ended.stderr) == (69, "code-executor: You have run nothing yet.\n")
+        assert (ended.exit_code, ended.stderr) == (66, "code-executor: You have run nothing yet.\n")
 
     def test_json_is_exact_and_still_no_command_to_a_terminal(self, daemon):
         found = detail_of(FINISHED, HOSTILE)

@@ -28,6 +28,7 @@ class Daemon:
         self.uploads: dict[str, bytes] = {}
         self.asked: list[str] = []
         self.orders: list[dict[str, Any]] = []
+        self.refusal: dict[str, Any] | None = None
         self.result: dict[str, Any] = {
             "executionId": "e1",
             "outcome": "completed",
@@ -70,6 +71,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_DELETE(self) -> None:
         self.do_GET()
+        self.fake.uploads.pop(self.path.removeprefix("/files/"), None)
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
@@ -79,7 +81,9 @@ class Handler(BaseHTTPRequestHandler):
             self._send(201, b"{}")
             return
         self.fake.orders.append(json.loads(body))
-        if self.path == "/execute":
+        if self.fake.refusal is not None:
+            self._send(422, json.dumps(self.fake.refusal).encode())
+        elif self.path == "/execute":
             self._send(200, f"event: result\ndata: {json.dumps(self.fake.result)}\n\n".encode(), "text/event-stream")
         else:
             self._send(200, json.dumps(self.fake.answers[self.path]).encode())
@@ -166,26 +170,75 @@ def test_what_was_not_kept_is_told(daemon):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "complaint"),
+    ("arguments", "exit_code", "complaint"),
     [
-        (("--in", "missing.csv"), "missing.csv is not a file: there is nothing of that name."),
-        (("--keep", "always"), "Name it with --workspace."),
-        (("--no-wait",), "Name it with --workspace."),
+        (("--in", "missing.csv"), 66, "missing.csv is not a file: there is nothing of that name."),
+        (("--in", "data="), 64, "--in 'data=' has no path. Write --in PATH or --in NAME=PATH."),
+        (("--in", ""), 64, "--in '' has no path."),
+        (("--keep", "always"), 64, "Name it with --workspace."),
+        (("--no-wait",), 64, "Name it with --workspace."),
     ],
 )
-def test_what_cannot_be_meant_is_told_before_anything_runs(daemon, arguments, complaint):
+def test_what_cannot_be_meant_is_told_before_anything_runs(daemon, arguments, exit_code, complaint):
     ended = run(daemon, *arguments)
-    assert ended.exit_code == 64
+    assert ended.exit_code == exit_code
     assert complaint in ended.stderr
     assert not daemon.orders
 
 
-def test_a_directory_that_cannot_be_written_is_told(daemon, tmp_path):
-    daemon.result["files"] = [daemon.has("a.csv", b"1")]
-    (tmp_path / "file").write_text("")
-    ended = run(daemon, "--out", str(tmp_path / "file"))
+def test_a_file_that_cannot_be_saved_is_named_and_the_others_are_saved(daemon, tmp_path):
+    daemon.result["files"] = [daemon.has(name, b"1") for name in ("a.csv", "b.csv", "c.csv")]
+    (tmp_path / "b.csv").mkdir()
+    ended = run(daemon, "--out", str(tmp_path), "--json")
     assert ended.exit_code == 73
-    assert "The file cannot be saved: " in ended.stderr
+    assert ended.stderr.splitlines() == [
+        f"code-executor: b.csv was not saved in {tmp_path}: Is a directory",
+        f"code-executor: 2 files (2 bytes) in {tmp_path}",
+        "code-executor: the daemon still keeps what was not saved; 'code-executor files e1 --out DIRECTORY' saves it",
+    ]
+    assert (tmp_path / "c.csv").read_bytes() == b"1"
+    assert json.loads(ended.stdout)["outcome"] == "completed"
+
+
+def two_large_files(tmp_path) -> tuple[str, ...]:
+    for name in ("one", "two"):
+        (tmp_path / name).write_bytes(name.encode() * 50_000)
+    return ("--in", str(tmp_path / "one"), "--in", str(tmp_path / "two"))
+
+
+@pytest.mark.parametrize(
+    ("limits", "complaint"),
+    [
+        ((1, 400_000, 200_000), "--in gives 2 files; the daemon takes at most 1."),
+        ((2, 200_000, 200_000), "--in gives files of 300000 bytes; the daemon takes at most 200000 bytes"),
+        ((2, 400_000, 100_000), "one has 150000 bytes; the daemon takes files of at most 100000 bytes."),
+    ],
+)
+def test_what_is_over_the_daemons_limits_is_not_even_sent(daemon, tmp_path, limits, complaint):
+    names = ("max_files", "max_files_bytes", "max_upload_bytes")
+    held = {name: {"value": value, "given": False} for name, value in zip(names, limits, strict=True)}
+    daemon.answers["/config"] = {"settings": held}
+    ended = run(daemon, *two_large_files(tmp_path))
+    assert ended.exit_code == 65
+    assert complaint in ended.stderr
+    assert daemon.asked == ["GET /config"]
+
+
+def test_what_was_sent_for_a_program_that_is_refused_is_deleted_again(daemon, tmp_path):
+    had = sha256(b"one" * 50_000).hexdigest()
+    daemon.uploads[had] = b"one" * 50_000
+    detail = "`files` must have at most 200000 bytes together; they have 300000."
+    daemon.refusal = {"detail": detail, "hint": "Send less.", "code": "file_too_large"}
+    ended = run(daemon, *two_large_files(tmp_path))
+    assert ended.exit_code == 65
+    assert "The files of --in must have at most 200000 bytes together" in ended.stderr
+    assert list(daemon.uploads) == [had]
+
+
+def test_what_was_sent_for_a_program_that_may_be_sent_again_stays(daemon, tmp_path):
+    daemon.refusal = {"detail": "The queue is full.", "hint": "Try again later.", "code": "queue_full"}
+    assert run(daemon, *two_large_files(tmp_path)).exit_code == 75
+    assert len(daemon.uploads) == 2
 
 
 # --- files ---
@@ -200,8 +253,9 @@ def test_files_are_listed_and_hostile_names_are_only_shown(daemon):
     assert "\x07" not in ended.stdout
 
 
-def test_without_an_id_they_are_those_of_the_newest_program(daemon):
-    daemon.answers["/executions?limit=1&kind=program"] = {"executions": [{"executionId": "e1"}]}
+def test_without_an_id_they_are_those_of_ones_own_newest_program(daemon):
+    daemon.answers["/whoami"] = {"caller": "alice"}
+    daemon.answers["/executions?limit=1&kind=program&caller=alice"] = {"executions": [{"executionId": "e1"}]}
     daemon.answers["/executions/e1/files"] = {"files": []}
     assert daemon.command("files").stderr == "It left no files, or they are no longer kept.\n"
 
@@ -217,26 +271,51 @@ def test_a_file_is_saved_under_its_own_name_or_another(daemon, tmp_path, monkeyp
     assert (tmp_path / "all" / "d" / "a b.csv").read_bytes() == b"123"
 
 
+def test_a_file_is_saved_into_the_directory_that_was_named(daemon, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.csv").write_text("precious")
+    daemon.answers["/executions/e1/files"] = {"files": [daemon.has("a.csv", b"123"), daemon.has("d/b.csv", b"4")]}
+    ended = daemon.command("files", "e1", "--get", "a.csv", "--out", "all")
+    assert (ended.exit_code, ended.stderr) == (0, "code-executor: 3 bytes in all/a.csv\n")
+    assert (tmp_path / "a.csv").read_text() == "precious"
+    assert daemon.command("files", "e1", "--get", "d/b.csv", "--out", "all").exit_code == 0
+    saved = [path.relative_to(tmp_path / "all").as_posix() for path in (tmp_path / "all").rglob("*") if path.is_file()]
+    assert sorted(saved) == ["a.csv", "d/b.csv"]
+    ended = daemon.command("files", "e1", "--get", "a.csv", "--out", "all", "-o", "x")
+    assert (ended.exit_code, "Use one of them" in ended.stderr) == (64, True)
+
+
+def test_a_place_where_a_file_cannot_be_written_is_named(daemon, tmp_path):
+    daemon.answers["/executions/e1/files"] = {"files": [daemon.has("a.csv", b"123")]}
+    (tmp_path / "taken").mkdir()
+    ended = daemon.command("files", "e1", "--get", "a.csv", "-o", str(tmp_path / "taken"))
+    assert ended.exit_code == 73
+    assert ended.stderr == f"code-executor: a.csv cannot be written to {tmp_path / 'taken'}: Is a directory.\n"
+    assert daemon.command("files", "e1", "--get", "a.csv", "-o", "").exit_code == 64
+
+
 def test_a_file_that_is_not_there_is_told(daemon):
     daemon.answers["/executions/e1/files"] = {"files": []}
     ended = daemon.command("files", "e1", "--get", "a.csv")
-    assert ended.exit_code == 69
-    assert "There is no file 'a.csv'." in ended.stderr
+    assert ended.exit_code == 66
+    assert ended.stderr == "code-executor: There is no file 'a.csv'. 'code-executor files e1' lists what there is.\n"
     assert daemon.command("files", "e1", "-o", "x").exit_code == 64
-    assert "There is none. Look. (file_not_found)" in daemon.command("files", "e2").stderr
+    assert "(file_not_found)" in daemon.command("files", "e2").stderr
 
 
 def test_uploads_are_listed_and_deleted(daemon):
     sent = {"sha256": "0" * 64, "bytes": 2048, "uploadedAt": "2026-11-16T09:00:00.000+00:00", "url": "/files/0"}
-    daemon.answers["/files"] = {"files": [sent]}
+    daemon.answers["/files"] = {"files": [sent], "next": "a b"}
+    daemon.answers["/files?before=a b"] = {"files": [{**sent, "sha256": "1" * 64}], "next": None}
     listed = daemon.command("uploads").stdout
     assert "0" * 64 in listed
+    assert "1" * 64 in listed
     assert "2 KiB" in listed
     daemon.answers[f"/files/{'0' * 64}"] = {"deleted": 1}
     assert daemon.command("uploads", "--delete", "0" * 64).stderr == f"code-executor: deleted {'0' * 64}\n"
     assert daemon.asked[-1] == f"DELETE /files/{'0' * 64}"
     ended = daemon.command("uploads", "--delete", "../x")
-    assert (ended.exit_code, daemon.asked[-1]) == (69, "DELETE /files/..%2Fx")
+    assert (ended.exit_code, daemon.asked[-1]) == (66, "DELETE /files/..%2Fx")
 
 
 # --- workspaces ---
@@ -270,6 +349,11 @@ def test_a_workspace_is_shown_and_read(daemon, tmp_path):
     ended = daemon.command("workspaces", "get", "notes", "a.txt", "-o", str(tmp_path / "x"), "--version", "e1")
     assert ended.exit_code == 0
     assert (tmp_path / "x").read_bytes() == b"text"
+    ended = daemon.command("workspaces", "get", "notes", "b.txt")
+    assert ended.exit_code == 66
+    assert ended.stderr == (
+        "code-executor: There is no file 'b.txt'. 'code-executor workspaces show notes' lists what there is.\n"
+    )
 
 
 def test_a_workspace_goes_back_to_an_earlier_version(daemon):

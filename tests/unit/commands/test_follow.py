@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from typer.testing import CliRunner
 
 from orchestrator.commands import follow as follow_module
 from orchestrator.commands.cli import app
+from orchestrator.commands.client import ApiClient, Event
 
 RESULT = {
     "outcome": "failed",
@@ -50,8 +53,12 @@ def daemon(monkeypatch: pytest.MonkeyPatch) -> Iterator[Daemon]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             fake.asked.append(("GET", self.path, self.headers.get("Last-Event-ID")))
+            if self.path == "/whoami":
+                self._answer(200, {"caller": "alice"})
+                return
             if self.path.startswith("/executions?"):
-                self._answer(200, {"executions": [{"executionId": "newest"}], "next": None})
+                newest = "own" if self.path.endswith("&caller=alice") else "of-somebody-else"
+                self._answer(200, {"executions": [{"executionId": newest}], "next": None})
                 return
             stream = fake.streams.pop(0)
             if isinstance(stream, int):
@@ -68,7 +75,11 @@ def daemon(monkeypatch: pytest.MonkeyPatch) -> Iterator[Daemon]:
 
         def do_DELETE(self) -> None:
             fake.asked.append(("DELETE", self.path, None))
-            self._answer(200, {**RESULT, "executionId": "e1", "outcome": "cancelled"})
+            if self.path == "/executions/ended":
+                hint = "Read its result with GET /executions/{id}."
+                self._answer(409, {"detail": "It is finished.", "hint": hint, "code": "already_finished"})
+            else:
+                self._answer(200, {**RESULT, "executionId": "e1", "outcome": "cancelled"})
 
         def _answer(self, status: int, body: dict[str, Any]) -> None:
             data = json.dumps(body).encode()
@@ -118,6 +129,22 @@ def test_following_prints_what_the_program_prints_and_exits_as_it_did(daemon: Da
     assert (ended.exit_code, ended.stdout, ended.stderr) == (3, "one two\n", "")
 
 
+def test_the_stream_is_closed_by_the_task_that_reads_it(daemon: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
+    closed_by_its_reader: list[bool] = []
+
+    async def watched(*_: object) -> AsyncGenerator[Event, None]:
+        reader = asyncio.current_task()
+        try:
+            yield Event("result", RESULT)
+            yield Event("never", {})
+        finally:
+            closed_by_its_reader.append(asyncio.current_task() is reader)
+
+    monkeypatch.setattr(ApiClient, "follow", watched)
+    assert daemon.run("follow", "e1").exit_code == 3
+    assert closed_by_its_reader == [True]  # else the end of the loop closes it, and those within it, all at once
+
+
 def test_a_lost_connection_is_taken_up_after_the_last_event(daemon: Daemon) -> None:
     daemon.streams = [STARTED + ONE, STARTED.replace("0-0-0", "4-0-0"), STARTED.replace("0-0-0", "4-0-0") + TWO + END]
     ended = daemon.run("follow", "e1")
@@ -132,16 +159,16 @@ def test_a_daemon_that_stays_away_is_given_up(daemon: Daemon) -> None:
     assert "ended the stream before the program ended" in ended.stderr
 
 
-def test_without_an_id_the_newest_program_is_followed(daemon: Daemon) -> None:
+def test_without_an_id_ones_own_newest_program_is_followed(daemon: Daemon) -> None:
     daemon.streams = [END]
     daemon.run("follow")
-    assert daemon.asked[-1][1] == "/executions/newest/events"
+    assert daemon.asked[-1][1] == "/executions/own/events"
 
 
 def test_an_execution_that_is_not_there_is_told_at_once(daemon: Daemon) -> None:
     daemon.streams = [404]
     ended = daemon.run("follow", "nothing")
-    assert (ended.exit_code, len(daemon.asked)) == (69, 1)
+    assert (ended.exit_code, len(daemon.asked)) == (66, 1)
     assert "There is none. Look. (not_found)" in ended.stderr
 
 
@@ -149,7 +176,7 @@ def test_one_that_was_refused_never_ran(daemon: Daemon) -> None:
     refused = {**RESULT, "outcome": None, "state": "refused", "error": {"code": "queue_full", "detail": "Too many."}}
     daemon.streams = [event("0-0-0-end", "result", refused)]
     ended = daemon.run("follow", "e1")
-    assert ended.exit_code == 69
+    assert ended.exit_code == 75
     assert "never ran: Too many." in ended.stderr
 
 
@@ -169,3 +196,17 @@ def test_cancelling_says_what_became_of_it(daemon: Daemon) -> None:
     ended = daemon.run("cancel", "e1")
     assert (ended.exit_code, ended.stderr) == (0, "code-executor: e1 is cancelled\n")
     assert daemon.asked == [("DELETE", "/executions/e1", None)]
+
+
+def test_one_that_has_ended_cannot_be_cancelled(daemon: Daemon) -> None:
+    ended = daemon.run("cancel", "ended")
+    assert ended.exit_code == 65
+    assert ended.stderr == (
+        "code-executor: It is finished. 'code-executor show ID' shows how it ended. (already_finished)\n"
+    )
+
+
+def test_a_directory_that_cannot_be_used_is_told_before_anything_is_followed(daemon: Daemon, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    ended = daemon.run("follow", "e1", "--out", str(tmp_path / "file"))
+    assert (ended.exit_code, daemon.asked) == (73, [])

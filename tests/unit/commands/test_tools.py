@@ -42,7 +42,10 @@ def test_json_is_exact(daemon):
 
 
 def test_a_refusal_is_told_in_one_line(daemon):
-    daemon.refuse(401, "The key is not known.", "Send the key.", "unauthenticated")
+    daemon.refuse(401, "The key is not known.", "Send the key as a header.", "unauthenticated")
     ended = daemon.run("tools")
-    assert (ended.exit_code, ended.stdout) == (69, "")
-    assert ended.stderr == "code-executor: The key is not known. Send the key. (unauthenticated)\n"
+    assert (ended.exit_code, ended.stdout) == (77, "")
+    assert ended.stderr == (
+        "code-executor: The key is not known. Set CODE_EXECUTOR_KEY to a key that the daemon knows. "
+        "'code-executor keys ensure' makes missing key files. (unauthenticated)\n"
+    )
