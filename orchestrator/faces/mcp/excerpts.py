@@ -5,6 +5,7 @@ Inside, bytes that are no UTF-8 stay apart as lone surrogates, so that every cut
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
 import sys
@@ -140,6 +141,15 @@ def matching_lines(data: bytes, wanted: str, from_offset: int, room: Room) -> Ma
                 shown.append(match)
         offset += len(line)
     return Matches(shown, count, left)
+
+
+def is_utf8(data: bytes) -> bool:
+    """Tell whether bytes are UTF-8, the last character of which may be cut off."""
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(data)
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def as_line(match: SearchMatch) -> str:

@@ -7,19 +7,40 @@ import time
 from base64 import b64encode
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import mcp_types as types
+import structlog
 
 from orchestrator.domain.access import Caller, Role
-from orchestrator.domain.errors import InvalidArguments, NotFound
-from orchestrator.domain.execution import ExecutionRecord, ExecutionResult, Filter, Kind, Outcome, Page, Stream
-from orchestrator.domain.files import Source
+from orchestrator.domain.chat import printable
+from orchestrator.domain.errors import (
+    AlreadyFinished,
+    InvalidArguments,
+    NotFound,
+    OrchestratorError,
+    WorkspaceNotFound,
+)
+from orchestrator.domain.execution import (
+    MEBIBYTE,
+    ExecutionRecord,
+    ExecutionResult,
+    Filter,
+    Kind,
+    Outcome,
+    Page,
+    State,
+    Stream,
+)
+from orchestrator.domain.file_words import size_in_words
+from orchestrator.domain.files import Source, WorkspaceUse
 from orchestrator.faces.bodies import LimitsBody
-from orchestrator.faces.file_inputs import FileInput, sources_of, workspace_use
-from orchestrator.faces.mcp.excerpts import MAX_CHARACTERS_PER_TOKEN, Room, TokenCounter, matching_lines, page
+from orchestrator.faces.file_inputs import SHOWN_NAME_CHARACTERS, FileInput, sources_of, workspace_use
+from orchestrator.faces.mcp.excerpts import MAX_CHARACTERS_PER_TOKEN, Room, TokenCounter, is_utf8, matching_lines, page
 from orchestrator.faces.mcp.file_lines import file_lines
 from orchestrator.faces.mcp.models import (
+    MOST_SECONDS,
     CancelExecution,
     ExecuteCode,
     ExecutionPage,
@@ -36,7 +57,11 @@ from orchestrator.service.executions import Executions, ProgramRequest, new_exec
 from orchestrator.service.files import Files
 from orchestrator.service.records import LARGEST_OUTPUT_BYTES, Records
 from orchestrator.service.running import RunningExecution
+from orchestrator.service.workspaces import Workspaces
 
+log = structlog.get_logger()
+
+KIBIBYTE = 1024
 MAX_PROGRESS_CHARACTERS = 200
 # A description of more than 2048 bytes is cut by Claude Code.
 MAX_SERVERS_CHARACTERS = 600
@@ -74,10 +99,9 @@ Use it when execute_code says that part of the output is not shown; nothing is r
 Example: {"search": "error"}"""
 
 CANCEL_EXECUTION = """\
-Ends an execution that is still running and returns what it printed until then. Its id is in the first progress \
-message of execute_code.
+Ends an execution and returns what it printed until then. Its id is in the first progress message of execute_code.
 
-Example: {"executionId": "909d24578ddc"}"""
+Example: {"executionId": "909d24578ddc4b179d15a81002a4f719"}"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,18 +119,22 @@ class ExecutionTools:
         executions: Executions,
         records: Records,
         files: Files,
+        workspaces: Workspaces,
         questions: Budget,
         reporting: Reporting,
         servers_of: Callable[[Role], list[str]],
         *,
+        max_request_bytes: int,
         with_packages: bool = True,
     ) -> None:
         self._executions = executions
         self._records = records
         self._files = files
+        self._workspaces = workspaces
         self._questions = questions
         self._reporting = reporting
         self._servers_of = servers_of
+        self._max_request_bytes = max_request_bytes
         self._packages = f" {PACKAGES_LINE}" if with_packages else ""
 
     def all(self) -> tuple[Tool[ExecuteCode], Tool[GetExecution], Tool[CancelExecution]]:
@@ -121,6 +149,7 @@ class ExecutionTools:
                 self.execute_code,
                 ALWAYS_LOAD,
                 describe_for=self._servers_sentence,
+                arguments_for=self._limits_of_arguments,
             ),
             Tool(
                 "get_execution",
@@ -145,8 +174,9 @@ class ExecutionTools:
         )
 
     async def execute_code(self, order: ExecuteCode, call: Call) -> Answer:
-        execution_id = new_execution_id()
+        execution_id, in_new_workspace = new_execution_id(), False
         async with self._executions.recording_refusal(call.caller, execution_id):
+            workspace = workspace_use(order.workspace)
             asked = ProgramRequest(
                 order.language,
                 order.code,
@@ -154,14 +184,32 @@ class ExecutionTools:
                 check=order.check,
                 background=order.background,
                 files=_sources(order.files or ()),
-                workspace=workspace_use(order.workspace),
+                workspace=workspace,
             )
+            if workspace is not None:
+                in_new_workspace = await self._is_new(call.caller, workspace)
             running = await self._executions.start(call.caller, asked, execution_id)
-        if order.background:
-            return _in_background(running)
-        with running.watched():
-            await self._follow(running, call)
-        return await self._answer(await running.result(), order.max_tokens)
+        try:
+            if order.background:
+                return _in_background(running, in_new_workspace=in_new_workspace)
+            with running.watched():
+                await self._follow(running, call)
+            return await self._answer(await running.result(), order.max_tokens, in_new_workspace=in_new_workspace)
+        except OrchestratorError:
+            raise
+        except Exception as error:
+            log.exception("tool.crashed", tool="execute_code", execution_id=execution_id)
+            message = f"The daemon failed after it had started execution {execution_id}. Read it with get_execution."
+            raise OrchestratorError(message, execution_id=execution_id) from error
+
+    async def _is_new(self, caller: Caller, workspace: WorkspaceUse) -> bool:
+        """Tell whether a workspace does not exist yet: then its name may be a slip."""
+        async with self._questions.reserve(caller.key_name, 1):  # it is looked up on a thread
+            try:
+                await self._workspaces.versions(caller, workspace.name)
+            except WorkspaceNotFound:
+                return True
+        return False
 
     async def get_execution(self, order: GetExecution, call: Call) -> Answer:
         if order.execution_id is not None:
@@ -184,9 +232,8 @@ class ExecutionTools:
 
     async def _until_news(self, execution_id: str, order: GetExecution, call: Call) -> None:
         """Wait for output beyond the offset or for the end, as long as somebody waits for the answer."""
-        news = asyncio.ensure_future(
-            self._records.until_news(execution_id, order.offset, [order.stream], order.wait_seconds)
-        )
+        streams = [order.stream] if order.file is None else []  # files come with the end
+        news = asyncio.ensure_future(self._records.until_news(execution_id, order.offset, streams, order.wait_seconds))
         left = asyncio.ensure_future(call.gone.wait())
         try:
             await asyncio.wait((news, left), return_when=asyncio.FIRST_COMPLETED)
@@ -216,9 +263,14 @@ class ExecutionTools:
             text=shown.text,
             next_offset=following if following < stored.total_bytes or record.under_way else None,
         )
+        notes = []
+        if not is_utf8(stored.data[shown.offset - order.offset :][: shown.size]):
+            advice = "" if order.file is None else "; let a program read the file in its encoding"
+            notes.append(f"\ufffd stands for bytes that are not UTF-8{advice}.")
         # Who has read to the end of a program that ran in the background learns what else it left.
-        is_end = reply.next_offset is None and order.file is None
-        return Answer(reply, page_text(reply, file_lines(record, room.part(FILES_SHARE)) if is_end else ()))
+        if reply.next_offset is None and order.file is None:
+            notes += file_lines(record, room.part(FILES_SHARE), self._files.rules)
+        return Answer(reply, page_text(reply, notes))
 
     async def _matches(self, record: ExecutionRecord, order: GetExecution, stored: Page, wanted: str) -> Answer:
         room = self._room(order.max_tokens)
@@ -226,9 +278,16 @@ class ExecutionTools:
         following = found.shown[-1].offset + 1 if found.left else None
         shown = {"matches": found.shown, "match_count": found.count, "next_offset": following}
         reply = _page_of(record, order, stored.total_bytes, **shown)
-        return Answer(reply, matches_text(reply, wanted))
+        unreadable = "Bytes that are not UTF-8 are shown as \ufffd, and cannot be searched for."
+        return Answer(reply, matches_text(reply, wanted, () if is_utf8(stored.data) else (unreadable,)))
 
     async def _read_file(self, caller: Caller, record: ExecutionRecord, order: GetExecution, name: str) -> Answer:
+        if record.under_way:
+            told = (
+                f"Execution {record.id} has not ended yet ({record.state}). Its files can be read when it has: ask "
+                'again with "waitSeconds": 30 to wait for that.'
+            )
+            return Answer(_page_of(record, order, 0), told)
         stored = await self._files.of_execution_named(caller, record.id, name)
         size = stored.file.bytes
         if picture := await picture_in(stored):
@@ -236,7 +295,7 @@ class ExecutionTools:
             return Answer(reply, f"{name} of {record.id}: {picture.mime_type}, {size} bytes", more=[picture])
         if not await is_text(stored):
             reply = _page_of(record, order, size, media_type=stored.file.media_type)
-            return Answer(reply, binary_text(record.id, stored.file))
+            return Answer(reply, await binary_text(record.id, stored))
         if order.search is None:
             data = await stored.read(order.offset, self._most_read(order))
             return await self._page(record, order, Page(data, size))
@@ -245,7 +304,10 @@ class ExecutionTools:
         return replace(answer, text=f"{answer.text}{searched_note(stored.file)}")
 
     async def cancel_execution(self, order: CancelExecution, call: Call) -> Answer:
-        result = await self._executions.cancel(call.caller, order.execution_id)
+        try:
+            result = await self._executions.cancel(call.caller, order.execution_id)
+        except AlreadyFinished:
+            return _already_ended(await self._records.visible(call.caller, order.execution_id))
         return replace(await self._answer(result, order.max_tokens), is_error=False)
 
     def _most_read(self, order: GetExecution) -> int:
@@ -257,7 +319,7 @@ class ExecutionTools:
     async def _follow(self, running: RunningExecution, call: Call) -> None:
         """Report progress until the execution ends or nobody waits for the answer any more."""
         began = time.monotonic()
-        await call.report(0, f"execution {running.execution.id} started")
+        await call.report(0, f"execution {running.execution.id} {_waiting(running) or 'started'}")
         ended = asyncio.ensure_future(running.result())
         left = asyncio.ensure_future(call.gone.wait())
         try:
@@ -271,13 +333,18 @@ class ExecutionTools:
             ended.cancel()
             left.cancel()
 
-    async def _answer(self, result: ExecutionResult, max_tokens: int | None) -> Answer:
-        telling = (result, max_tokens or self._reporting.reply_tokens, self._reporting.tokens)
+    async def _answer(
+        self, result: ExecutionResult, max_tokens: int | None, *, in_new_workspace: bool = False
+    ) -> Answer:
+        tokens = max_tokens or self._reporting.reply_tokens
+        tell = partial(
+            report, result, tokens, self._reporting.tokens, self._files.rules, in_new_workspace=in_new_workspace
+        )
         is_short = len(result.stdout) + len(result.stderr) <= MAX_SHORT_BYTES
-        told = report(*telling) if is_short else await asyncio.to_thread(report, *telling)
+        told = tell() if is_short else await asyncio.to_thread(tell)
         pictures = [
             types.ImageContent(data=b64encode(image.data).decode(), mime_type=image.mime_type)
-            for image in result.images
+            for image in told.pictures
         ]
         return Answer(told.structured, told.text, pictures, is_error=result.outcome is not Outcome.COMPLETED)
 
@@ -289,6 +356,18 @@ class ExecutionTools:
         if len(names) > MAX_SERVERS_CHARACTERS:
             names = f"{names[:MAX_SERVERS_CHARACTERS].rpartition(', ')[0]}, …"
         return f"\n\nServers you may use: {names}."
+
+    def _limits_of_arguments(self, role: Role) -> dict[str, dict[str, Any]]:
+        longest = role.max_timeout_seconds or MOST_SECONDS
+        unit = MEBIBYTE if self._max_request_bytes >= MEBIBYTE else KIBIBYTE
+        most = size_in_words(self._max_request_bytes // unit * unit)
+        limits: dict[str, dict[str, Any]] = {
+            "timeoutSeconds": {"maximum": int(longest) if longest == int(longest) else longest},
+            "files": {"description": f"Up to {most}."},
+        }
+        if longest > MOST_SECONDS:
+            limits["background"] = {"description": f"Return at once; needed for over {MOST_SECONDS} s."}
+        return limits
 
 
 def _page_of(record: ExecutionRecord, order: GetExecution, total_bytes: int, **found: Any) -> ExecutionPage:
@@ -305,41 +384,68 @@ def _page_of(record: ExecutionRecord, order: GetExecution, total_bytes: int, **f
     )
 
 
-def _in_background(running: RunningExecution) -> Answer:
-    execution_id = running.execution.id
-    told = (
-        f"{running.state} in the background for up to {running.execution.limits.timeout_seconds:g} s, execution "
-        f'{execution_id}\nRead on with get_execution {{"executionId": "{execution_id}", "waitSeconds": 30}}; '
-        "cancel_execution ends it."
-    )
-    reply = ExecutionReport(
-        outcome=None,
-        truncated=False,
-        notice=told,
-        execution_id=execution_id,
+def _in_background(running: RunningExecution, *, in_new_workspace: bool) -> Answer:
+    execution, waiting = running.execution, _waiting(running)
+    longest = f"for up to {execution.limits.timeout_seconds:g} s"
+    state = f"{running.state} in the background"
+    lines = [f"{state}{f', {waiting}, then runs' if waiting else ''} {longest}, execution {execution.id}"]
+    if in_new_workspace and execution.workspace is not None:
+        lines.append(f"The workspace {execution.workspace.name} is new.")
+    how = f'{{"executionId": "{execution.id}", "waitSeconds": 30}}'
+    lines.append(f"Read on with get_execution {how}; cancel_execution ends it.")
+    told = "\n".join(lines)
+    return Answer(_report_without_output(execution.record(running.state), told), told)
+
+
+def _already_ended(record: ExecutionRecord) -> Answer:
+    """Say that there was nothing to cancel: whoever cancels twice has what they wanted."""
+    how = "" if record.under_way else f": {record.outcome or record.state}"
+    told = f"Execution {record.id} had already ended{how}. get_execution reads its output."
+    return Answer(_report_without_output(record, told), told)
+
+
+def _report_without_output(record: ExecutionRecord, notice: str) -> ExecutionReport:
+    return ExecutionReport(
+        outcome=record.outcome,
+        truncated=bool(record.stdout_bytes or record.stderr_bytes),
+        notice=notice,
+        execution_id=record.id,
+        exit_code=record.exit_code,
         output="",
         stderr="",
-        output_bytes=0,
-        stderr_bytes=0,
-        seconds=0,
+        output_bytes=record.stdout_bytes,
+        stderr_bytes=record.stderr_bytes,
+        seconds=round(record.timings.total_seconds, 3),
         tool_calls=[],
-        tool_call_count=0,
+        tool_call_count=len(record.tool_calls),
         mistakes=[],
         images=0,
         files=[],
-        file_count=0,
+        file_count=len(record.files),
         files_left_out=[],
-        files_left_out_count=0,
-        limits=LimitsBody.of(running.execution.limits),
+        files_left_out_count=record.left_out_count,
+        limits=LimitsBody.of(record.limits) if record.limits is not None else None,
     )
-    return Answer(reply, told)
 
 
 def _sources(files: Sequence[GivenFile]) -> dict[str, Source]:
+    for file in files:
+        if (file.text is None) == (file.kept is None):
+            found = "neither" if file.text is None else "both"
+            name = printable(file.name[:SHOWN_NAME_CHARACTERS])
+            raise InvalidArguments(f"The file `{name}` must have either `text` or `from`; it has {found}.")
     given = {file.name: FileInput.model_validate({"text": file.text, "from": file.kept}) for file in files}
     if len(given) != len(files):
         raise InvalidArguments("`files` must have each name once.")
     return sources_of(given)
+
+
+def _waiting(running: RunningExecution) -> str | None:
+    """Say what an execution waits for; None if it runs."""
+    if running.state is not State.QUEUED:
+        return None
+    workspace = running.execution.workspace
+    return f"waits for the workspace {workspace.name}" if workspace and running.ticket is None else "waits for its turn"
 
 
 def _progress(running: RunningExecution) -> str:
@@ -348,4 +454,4 @@ def _progress(running: RunningExecution) -> str:
         lines = running.output(stream).decode(errors="replace").rstrip().rsplit("\n", 1)
         if lines[-1].strip():
             return lines[-1].strip()[-MAX_PROGRESS_CHARACTERS:]
-    return str(running.state)
+    return _waiting(running) or str(running.state)

@@ -5,7 +5,15 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    Strict,
+    ValidationInfo,
+    WithJsonSchema,
+)
 from pydantic.alias_generators import to_camel
 
 from orchestrator.catalog.disclosure import Detail
@@ -18,6 +26,8 @@ FEWEST_TOKENS = 500
 MOST_TOKENS = 25_000
 # More than any output has, and a number that every client can write.
 LARGEST_OFFSET = 2**31 - 1
+# The longest that a client may wait for a program, whatever the settings say.
+MOST_SECONDS = 300
 
 
 class Arguments(BaseModel):
@@ -40,6 +50,19 @@ def _by_name(files: Any) -> Any:
     return [{**given, "name": name} for name, given in files.items()]
 
 
+def _flag(value: Any) -> Any:
+    """Understand true and false in quotes, as some models write them."""
+    return {"true": True, "false": False}.get(value.lower(), value) if isinstance(value, str) else value
+
+
+def _kept_file(kept: Any, info: ValidationInfo) -> Any:
+    """Take the name of the new file for that of the kept one, unless it has another."""
+    if not isinstance(kept, dict) or "name" not in info.data:
+        return kept
+    return {"name": info.data["name"], **{name: value for name, value in kept.items() if value is not None}}
+
+
+Flag = Annotated[bool, Strict(), BeforeValidator(_flag)]
 ServerName = Annotated[str | None, Field(max_length=256, description="Only the tools of this server.")]
 ExecutionId = Annotated[str, Field(min_length=1, max_length=64)]
 MaxTokens = Annotated[int | None, Field(ge=FEWEST_TOKENS, le=MOST_TOKENS)]
@@ -59,9 +82,10 @@ class GivenFile(BaseModel):
 
     name: str
     text: str | None = None
-    kept: Annotated[KeptFile | None, Field(alias="from")] = None
+    kept: Annotated[KeptFile | None, BeforeValidator(_kept_file), Field(alias="from")] = None
 
 
+FROM = ("execution", "workspace", "version", "name")
 # A list, because Gemini's function declarations know no object with names of one's own choice.
 GivenFiles = Annotated[
     list[GivenFile],
@@ -76,7 +100,7 @@ GivenFiles = Annotated[
                     "text": {"type": "string"},
                     "from": {
                         "type": "object",
-                        "properties": {each: {"type": "string"} for each in ("execution", "workspace", "name")},
+                        "properties": {each: {"type": "string"} for each in FROM},
                     },
                 },
                 "required": ["name"],
@@ -92,7 +116,7 @@ class ExecuteCode(Arguments):
     timeout_seconds: Annotated[float | None, Field(ge=0.1, le=LONGEST_SECONDS)] = None
     max_tokens: Annotated[MaxTokens, Field(description="Longest reply.")] = None
     check: Annotated[Check, Field(description="Rejects what surely fails.")] = Check.STRICT
-    background: Annotated[bool, Field(description="Return at once; may take over 300 s.")] = False
+    background: Annotated[Flag, Field(description="Return at once.")] = False
     files: GivenFiles | None = None
     workspace: str | None = None
 
@@ -108,7 +132,7 @@ class GetToolInfo(Arguments):
     server: Annotated[str, Field(min_length=1, max_length=256)]
     tool: Annotated[str, Field(min_length=1, max_length=256)]
     language: Annotated[Language | None, Field(description="Default: both.")] = None
-    include_schema: Annotated[bool, Field(description="Also show the JSON schemas, which are long.")] = False
+    include_schema: Annotated[Flag, Field(description="Also show the JSON schemas, which are long.")] = False
 
 
 class ListServers(Arguments):
@@ -168,7 +192,7 @@ class ExecutionReport(Reply):
     files_left_out: list[LeftOutBody]
     files_left_out_count: int
     workspace: WorkspaceEndBody | None = None
-    limits: LimitsBody
+    limits: LimitsBody | None = Field(description="null for one that was refused.")
 
 
 class SearchMatch(Reply):

@@ -5,15 +5,17 @@ What we say stands before what the program printed, so that nothing printed can 
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
 from typing import assert_never
 
-from orchestrator.domain.execution import ExecutionResult, Outcome, Stream
+from orchestrator.domain.execution import ExecutionResult, FileRules, Image, Outcome, Stream
 from orchestrator.faces.bodies import LeftOutBody, LimitsBody, MistakeBody, ToolCallBody, WorkspaceEndBody
-from orchestrator.faces.mcp.excerpts import Preview, Room, TokenCounter, preview
+from orchestrator.faces.mcp.excerpts import Preview, Room, TokenCounter, is_utf8, preview
 from orchestrator.faces.mcp.file_lines import MAX_LISTED_FILES, entry, file_lines
 from orchestrator.faces.mcp.ledger_lines import MAX_DETAIL_CHARACTERS, ledger_lines, seconds
-from orchestrator.faces.mcp.models import ExecutionReport
+from orchestrator.faces.mcp.messages import fitting, pictures_line
+from orchestrator.faces.mcp.models import MOST_SECONDS, ExecutionReport
 
 # Claude Code keeps 5,000 characters of each end of a reply with isError that has more than 10,000, and would so cut
 # through our own cut: the offset that we name for what is missing would then be wrong.
@@ -27,7 +29,8 @@ STDERR_SHARE_IF_FAILED = 0.6
 # For offsets that have more digits than was reckoned with.
 MARGIN = 0.02
 KIB = 1024
-MOST_SECONDS = 300
+# Who waited less for a workspace or for others' programs is not told so.
+LONG_WAIT_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,7 @@ class Report:
     stdout: Preview
     stderr: Preview
     text: str
+    pictures: tuple[Image, ...] = ()  # those that fit into the message
 
     @property
     def structured(self) -> ExecutionReport:
@@ -46,7 +50,7 @@ class Report:
         return ExecutionReport(
             outcome=self.result.outcome,
             truncated=_is_truncated(self.result, self.stdout, self.stderr),
-            notice=" ".join(_notices(self.result, self.stdout, self.stderr)) or None,
+            notice=" ".join(_notices(self.result, self.stdout, self.stderr, self.pictures)) or None,
             execution_id=self.result.execution_id,
             exit_code=record.exit_code,
             output=self.stdout.text(_gap(self.stdout)),
@@ -59,7 +63,7 @@ class Report:
                 for call in record.tool_calls[:MAX_LISTED_CALLS]
             ],
             tool_call_count=len(record.tool_calls),
-            images=len(self.result.images),
+            images=len(self.pictures),
             files=[entry(file) for file in record.files[:MAX_LISTED_FILES]],
             file_count=len(record.files),
             files_left_out=[LeftOutBody.of(each) for each in record.left_out],
@@ -70,26 +74,52 @@ class Report:
         )
 
 
-def report(result: ExecutionResult, max_tokens: int, counter: TokenCounter) -> Report:
-    """Tell what became of a program, and as much of what it printed as then fits."""
+def report(
+    result: ExecutionResult,
+    max_tokens: int,
+    counter: TokenCounter,
+    rules: FileRules | None = None,
+    *,
+    in_new_workspace: bool = False,
+) -> Report:
+    """Tell what became of a program, and as much of what it printed and showed as then fits."""
+    telling = (result, max_tokens, counter, rules, in_new_workspace)
+    told = _told(*telling, result.images)
+    if not result.images:
+        return told
+    # A reply may carry its text twice, for models and for programs.
+    text_bytes = len(json.dumps([told.text, told.structured.model_dump(mode="json", by_alias=True)]))
+    shown = fitting(result.images, text_bytes)
+    return told if shown == result.images else _told(*telling, shown)
+
+
+def _told(
+    result: ExecutionResult,
+    max_tokens: int,
+    counter: TokenCounter,
+    rules: FileRules | None,
+    in_new_workspace: bool,
+    pictures: tuple[Image, ...],
+) -> Report:
     failed = result.outcome is not Outcome.COMPLETED
     room = Room(counter, max_tokens, MAX_FAILED_CHARACTERS) if failed else Room(counter, max_tokens)
     # What is said of the streams is not known yet, but it is no longer than if nothing of them were shown.
     most = (_all_left_out(result.stdout), _all_left_out(result.stderr))
-    frame = [_headline(result, *most), *_notices(result, *most), *map(_gap, most), "\n\nstdout:\n", "\n\nstderr:\n"]
+    said = [_headline(result, *most), *_notices(result, *most, pictures)]
+    frame = [*said, *map(_gap, most), "\n\nstdout:\n", "\n\nstderr:\n"]
     room = room.without("\n".join(frame)).part(1 - MARGIN)
-    files = file_lines(result.record, room.part(FILES_SHARE))
+    files = file_lines(result.record, room.part(FILES_SHARE), rules, in_new_workspace=in_new_workspace)
     room = room.without("\n".join(files))
     ledger = ledger_lines(result.record.tool_calls, room.part(LEDGER_SHARE), result.stderr.decode(errors="replace"))
     room = room.without("\n".join(ledger))
     stdout, stderr = _previews(result, room, STDERR_SHARE_IF_FAILED if failed else STDERR_SHARE)
-    said = [_headline(result, stdout, stderr), *_notices(result, stdout, stderr), *files, *ledger]
+    said = [_headline(result, stdout, stderr), *_notices(result, stdout, stderr, pictures), *files, *ledger]
     printed = [
         f"{stream}:\n{shown.text(_gap(shown)).removesuffix(chr(10))}"
         for stream, shown in ((Stream.STDOUT, stdout), (Stream.STDERR, stderr))
         if shown.total_bytes and not (stream is Stream.STDERR and result.outcome is Outcome.REJECTED)  # told already
     ]
-    return Report(result, stdout, stderr, "\n\n".join(["\n".join(said), *printed]))
+    return Report(result, stdout, stderr, "\n\n".join(["\n".join(said), *printed]), pictures)
 
 
 def cause(result: ExecutionResult) -> str | None:
@@ -140,7 +170,12 @@ def _previews(result: ExecutionResult, room: Room, stderr_share: float) -> tuple
 
 
 def _headline(result: ExecutionResult, stdout: Preview, stderr: Preview) -> str:
-    told = f"{result.outcome} in {seconds(result.record.timings.total_seconds)}"
+    timings = result.record.timings
+    if timings.queue_seconds < LONG_WAIT_SECONDS:
+        told = f"{result.outcome} in {seconds(timings.total_seconds)}"
+    else:
+        took = seconds(timings.start_seconds + timings.run_seconds)
+        told = f"{result.outcome} in {took}, after waiting {seconds(timings.queue_seconds)} for its turn"
     if _is_truncated(result, stdout, stderr):
         told = f"{told}, output truncated"
     # An id takes some twenty tokens: it is told where there is something to ask for, and once.
@@ -150,7 +185,7 @@ def _headline(result: ExecutionResult, stdout: Preview, stderr: Preview) -> str:
     return told
 
 
-def _notices(result: ExecutionResult, stdout: Preview, stderr: Preview) -> list[str]:
+def _notices(result: ExecutionResult, stdout: Preview, stderr: Preview, pictures: tuple[Image, ...]) -> list[str]:
     """Say what went wrong or is missing, and what to do next."""
     notices = [cause(result)]
     if result.record.mistakes and result.outcome is not Outcome.REJECTED:
@@ -158,14 +193,16 @@ def _notices(result: ExecutionResult, stdout: Preview, stderr: Preview) -> list[
     notices += [f"line {mistake.line}: {mistake.message}" for mistake in result.record.mistakes]
     limits = _limits(result)
     record = result.record
-    for stream, dropped, shown in (
-        (Stream.STDOUT, record.stdout_dropped_bytes, stdout),
-        (Stream.STDERR, record.stderr_dropped_bytes, stderr),
+    for stream, printed, dropped, shown in (
+        (Stream.STDOUT, result.stdout, record.stdout_dropped_bytes, stdout),
+        (Stream.STDERR, result.stderr, record.stderr_dropped_bytes, stderr),
     ):
+        if not dropped and not is_utf8(printed):  # a drop may cut a character, which is no fault of the program
+            notices.append(f"{stream}: \ufffd stands for bytes that are not UTF-8.")
         if dropped:
             notices.append(
                 f"{stream}: of more than {_size(limits.max_output_bytes)} only both ends are kept; {dropped} bytes "
-                "between them were dropped. Print less, or let a tool store it."
+                "between them were dropped. Print less, or write it to /workspace/out, where get_execution reads it."
             )
         if shown.left_out_bytes:
             which = "" if stream is Stream.STDOUT else f'"stream": "{stream}", '
@@ -174,11 +211,11 @@ def _notices(result: ExecutionResult, stdout: Preview, stderr: Preview) -> list[
                 f"{stream}: {shown.left_out_bytes} of {shown.total_bytes} bytes are not shown. Read them with "
                 f"get_execution {where}, find lines with its `search`, or print less."
             )
-    has_shown = stdout.total_bytes or stderr.total_bytes or result.images or record.files
-    if result.outcome is Outcome.COMPLETED and not has_shown:
+    has_left = result.images or record.files or record.workspace
+    if result.outcome is Outcome.COMPLETED and not (stdout.total_bytes or stderr.total_bytes or has_left):
         notices.append("It printed nothing. Print what you want to see.")
     if result.images:
-        notices.append(f"Pictures: {len(result.images)}.")
+        notices.append(pictures_line(result.images, pictures))
     return [notice for notice in notices if notice]
 
 

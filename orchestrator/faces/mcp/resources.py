@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from base64 import b64encode
 from dataclasses import dataclass
@@ -12,16 +13,18 @@ import mcp_types as types
 from orchestrator.domain.access import Caller
 from orchestrator.domain.errors import InvalidRequest, NotFound
 from orchestrator.domain.execution import Filter, Kind, Stream
+from orchestrator.domain.file_words import size_in_words
 from orchestrator.domain.files import require_name
+from orchestrator.faces.mcp.messages import FRAME_BYTES, MAX_CONTENT_BYTES, MAX_MESSAGE_BYTES
 from orchestrator.faces.mcp.stored_files import is_text
 from orchestrator.service.budget import Budget
 from orchestrator.service.files import Files
-from orchestrator.service.records import LARGEST_OUTPUT_BYTES, Records
+from orchestrator.service.records import Records
 
 LISTED_EXECUTIONS = 20
 LISTED_FILES = 100
-# What one reply carries of a file.
-LARGEST_FILE_BYTES = 4 * 1024 * 1024
+# JSON may write a byte of text as six.
+SAFE_TEXT_BYTES = MAX_CONTENT_BYTES // 6
 TEXT = "text/plain"
 TEMPLATES = [
     types.ResourceTemplate(
@@ -98,9 +101,11 @@ class Resources:
             async with self._questions.reserve(caller.key_name, 1):  # it may have megabytes
                 return await self._read_file(caller, uri, address, address.of)
         record = await self._records.visible(caller, address.execution_id)
-        length = min(max(1, address.length or LARGEST_OUTPUT_BYTES), LARGEST_OUTPUT_BYTES)
+        length = min(address.length or MAX_CONTENT_BYTES + 1, MAX_CONTENT_BYTES + 1)
         page = await self._records.output(record, address.of, address.offset, length)
-        return types.TextResourceContents(uri=uri, mime_type=TEXT, text=page.data.decode(errors="replace"))
+        if len(page.data) > MAX_CONTENT_BYTES:
+            raise _too_large(page.total_bytes, MAX_CONTENT_BYTES)
+        return _text(uri, TEXT, page.data, page.total_bytes)
 
     async def _files_of(self, caller: Caller, execution_id: str) -> list[types.Resource]:
         try:
@@ -120,16 +125,28 @@ class Resources:
 
     async def _read_file(self, caller: Caller, uri: str, address: Address, name: str) -> Contents:
         stored = await self._files.of_execution_named(caller, address.execution_id, name)
-        length = address.length if address.length is not None else max(0, stored.file.bytes - address.offset)
-        if length > LARGEST_FILE_BYTES:
-            raise InvalidRequest(
-                f"At most {LARGEST_FILE_BYTES} bytes are read at once; the file has {stored.file.bytes}. "
-                f"Read it in pieces, with ?offset=0&length={LARGEST_FILE_BYTES}."
-            )
+        rest = max(0, stored.file.bytes - address.offset)
+        length = rest if address.length is None else min(address.length, rest)
+        if length > MAX_CONTENT_BYTES:
+            raise _too_large(stored.file.bytes, MAX_CONTENT_BYTES)
         data, media_type = await stored.read(address.offset, length) if length else b"", stored.file.media_type
         if await is_text(stored):
-            return types.TextResourceContents(uri=uri, mime_type=media_type, text=data.decode(errors="replace"))
+            return _text(uri, media_type, data, stored.file.bytes)
         return types.BlobResourceContents(uri=uri, mime_type=media_type, blob=b64encode(data).decode())
+
+
+def _text(uri: str, media_type: str, data: bytes, total_bytes: int) -> types.TextResourceContents:
+    text = data.decode(errors="replace")
+    if len(json.dumps(text, ensure_ascii=False).encode()) > MAX_MESSAGE_BYTES - FRAME_BYTES:
+        raise _too_large(total_bytes, SAFE_TEXT_BYTES)
+    return types.TextResourceContents(uri=uri, mime_type=media_type, text=text)
+
+
+def _too_large(total_bytes: int, piece_bytes: int) -> InvalidRequest:
+    return InvalidRequest(
+        f"One reply holds at most {size_in_words(piece_bytes)} of these {size_in_words(total_bytes)}. "
+        f"Read it in pieces, with ?offset=0&length={piece_bytes} first."
+    )
 
 
 def _number(query: dict[str, list[str]], name: str) -> int | None:

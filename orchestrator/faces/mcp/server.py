@@ -16,10 +16,11 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.exceptions import MCPError
-from mcp_types import INVALID_PARAMS
+from mcp_types import INVALID_PARAMS, INVALID_REQUEST
 
 from orchestrator.domain.access import Caller, Role
-from orchestrator.domain.errors import InvalidRequest, OrchestratorError
+from orchestrator.domain.errors import CodeTooLarge, InvalidRequest, OrchestratorError
+from orchestrator.domain.file_words import size_in_words
 from orchestrator.domain.names import server_identifier
 from orchestrator.faces.context import CALLER, Services
 from orchestrator.faces.intake import Intake
@@ -121,10 +122,13 @@ class McpFace:
         # A session belongs to the key that opened it; with another key it is as if it were not there.
         owner = AuthenticatedUser(AccessToken(token="", client_id=caller.key_name, scopes=[]))
         # The SDK keeps the body and what it parsed from it until the answer is sent, so its place is kept as long.
-        async with self._intake.body(request, caller.key_name) as body:
-            exchange = Exchange(request, body)
-            extras = {CALLER_KEY: caller, GONE_KEY: exchange.over, STRUCTURED_KEY: structured, "user": owner}
-            return await exchange.answer_with(application, **extras)
+        try:
+            async with self._intake.body(request, caller.key_name) as body:
+                exchange = Exchange(request, body)
+                extras = {CALLER_KEY: caller, GONE_KEY: exchange.over, STRUCTURED_KEY: structured, "user": owner}
+                return await exchange.answer_with(application, **extras)
+        except CodeTooLarge as error:
+            return _too_large(error, self._intake.max_body_bytes)
 
     def _input_schema(self, name: str) -> dict[str, Any] | None:
         return self._tools[name].input_schema if name in self._tools else None
@@ -181,9 +185,11 @@ def build_mcp_face(
         services.executions,
         services.records,
         services.files,
+        services.workspaces,
         services.questions,
         reporting,
         servers_of,
+        max_request_bytes=services.intake.max_body_bytes,
         with_packages=with_packages,
     )
     tools: list[Tool[Any]] = [
@@ -216,6 +222,16 @@ def _scope(context: Context) -> Any:
     if context.request is None:
         raise RuntimeError("A message of a session must come with its HTTP request.")
     return context.request.scope
+
+
+def _too_large(error: CodeTooLarge, max_bytes: int) -> web.Response:
+    """Refuse a request that was not read, in words that clients pass on to their model; its id is not known."""
+    message = (
+        f"The request must have at most {size_in_words(max_bytes)}. Nothing was run. Send less, let the program make "
+        f"its data or get it from a tool, or give it kept files with `from`. ({error.code})"
+    )
+    refusal = {"jsonrpc": "2.0", "id": None, "error": {"code": INVALID_REQUEST, "message": message}}
+    return web.json_response(refusal, status=web.HTTPRequestEntityTooLarge.status_code)
 
 
 def _failure(error: OrchestratorError) -> types.CallToolResult:

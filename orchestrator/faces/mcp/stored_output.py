@@ -17,11 +17,10 @@ def page_text(page: ExecutionPage, notes: Sequence[str] = ()) -> str:
     return f"{said}\n\n{text}".rstrip("\n")
 
 
-def matches_text(page: ExecutionPage, wanted: str) -> str:
+def matches_text(page: ExecutionPage, wanted: str, notes: Sequence[str] = ()) -> str:
     matches = page.matches or []
-    return "\n".join(
-        [_headline(page, f"{len(matches)} of {page.match_count} lines with {wanted!r}"), *map(as_line, matches)]
-    )
+    headline = _headline(page, f"{len(matches)} of {page.match_count} lines with {wanted!r}")
+    return "\n".join([headline, *notes, *map(as_line, matches)])
 
 
 def _headline(page: ExecutionPage, shown: str) -> str:

@@ -72,6 +72,8 @@ class Tool(Generic[A]):
     is_for: Callable[[Role], bool] = field(default=lambda role: True)
     is_of_use: Callable[[], bool] = field(default=lambda: True)
     describe_for: Callable[[Role], str] = field(default=lambda role: "")
+    # What the schema says of some arguments to this role, instead of what holds for all.
+    arguments_for: Callable[[Role], Mapping[str, Mapping[str, Any]]] = field(default=lambda role: {})
 
     @cached_property
     def input_schema(self) -> dict[str, Any]:
@@ -82,11 +84,13 @@ class Tool(Generic[A]):
         return schema_of(self.gives)
 
     def listed_for(self, role: Role, *, structured: bool) -> types.Tool:
+        for_all, for_role = self.input_schema, self.arguments_for(role)
+        properties = {name: {**schema, **for_role.get(name, {})} for name, schema in for_all["properties"].items()}
         return types.Tool(
             name=self.name,
             title=self.title,
             description=f"{self.description}{self.describe_for(role)}",
-            input_schema=self.input_schema,
+            input_schema={**for_all, "properties": properties},
             output_schema=self.output_schema if structured else None,
             annotations=self.annotations,
             _meta=self.meta,

@@ -54,7 +54,12 @@ def _files_of(newest: Version, *earlier: Version) -> Answer:
     if len(newest.files) > len(files):
         lines.append(f"- and {len(newest.files) - len(files)} more")
     if earlier:
-        lines.append(f"Earlier versions: {', '.join(version.execution_id for version in earlier)}.")
+        versions = ", ".join(version.execution_id for version in earlier)
+        restore = f"`code-executor workspaces restore {newest.workspace} VERSION`"
+        lines.append(
+            f"Earlier versions: {versions}. `from` of execute_code takes a file of one with `version`; "
+            f"a person restores a whole one with {restore}."
+        )
     reply = WorkspaceListing(workspaces=[_entry(newest)], files=[entry(file) for file in files])
     return Answer(reply, "\n".join(lines))
 

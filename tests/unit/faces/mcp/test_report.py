@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+from base64 import b64encode
 from dataclasses import replace
 
+import mcp_types as types
 import pytest
 
 from orchestrator.adapters.tokens import O200kTokenCounter
 from orchestrator.domain.execution import Ending, ExecutionResult, Image, Mistake, Outcome, Timings
 from orchestrator.domain.ledger import CallOutcome, ToolCall
+from orchestrator.faces.mcp.messages import MAX_CONTENT_BYTES, MAX_MESSAGE_BYTES
 from orchestrator.faces.mcp.report import Report, report
 from tests.support.samples import record
 
@@ -109,6 +112,17 @@ def test_truncation_is_said_first_with_the_call_that_reads_the_rest():
 def test_it_is_told_that_output_beyond_the_limit_was_dropped():
     text = told(ending=Ending(Outcome.OUTPUT_LIMIT, stdout_dropped_bytes=77), stdout=b"row\n" * 25_600)
     assert "stdout: of more than 100 KiB only both ends are kept; 77 bytes between them were dropped." in text
+    assert "write it to /workspace/out" in text
+
+
+def test_waiting_is_told_apart_from_running():
+    waited = replace(RESULT, record=replace(ENDED, timings=Timings(6.2, 0.2, 1)))
+    assert report(waited, 6000, COUNTER).text.startswith("completed in 1.2 s, after waiting 6.2 s for its turn\n")
+
+
+def test_bytes_that_are_not_utf8_are_announced():
+    assert "\nstdout: \ufffd stands for bytes that are not UTF-8.\n" in told(stdout="Größe".encode("latin-1"))
+    assert "UTF-8" not in told(stdout="Größe \ufffd".encode())
 
 
 def test_a_rejected_program_is_told_its_mistakes_once():
@@ -169,6 +183,38 @@ def test_pictures_are_counted():
     pictures = (Image("image/png", b"x"),)
     assert reported(images=pictures).structured.images == 1
     assert told(images=pictures, stdout=b"") == "completed in 0.3 s\nPictures: 1."
+
+
+@pytest.mark.parametrize("printed", [b"", b"row\n" * 6000, b"\x01\n" * 30_000, "数据\n".encode() * 5000])
+def test_a_reply_with_pictures_fits_into_one_message(printed):
+    pictures = tuple(Image("image/png", bytes([number]) * 100_000) for number in range(10))
+    found = reported(25_000, stdout=printed, stderr=printed, images=pictures)
+    assert 3 <= len(found.pictures) < 10
+    assert found.structured.images == len(found.pictures)
+    content = [
+        types.TextContent(text=found.text),
+        *(types.ImageContent(data=b64encode(each.data).decode(), mime_type="image/png") for each in found.pictures),
+    ]
+    structured = found.structured.model_dump(mode="json", by_alias=True)
+    sent = types.CallToolResult(content=content, structured_content=structured)
+    assert len(sent.model_dump_json(by_alias=True).encode()) < MAX_MESSAGE_BYTES
+
+
+def test_a_picture_that_does_not_fit_is_left_out_and_the_others_are_shown():
+    small, large = Image("image/png", b"x"), Image("image/png", bytes(1_258_291))
+    found = reported(images=(large, small), stdout=b"")
+    assert found.pictures == (small,)
+    assert found.text.splitlines()[1:] == [
+        "Pictures: 1 of 2; not shown: 1.2 MiB. A reply holds at most 720 KiB of pictures, and less beside a long "
+        "output. Make it smaller, with a lower dpi or as JPEG, or save it in /workspace/out: "
+        "a person gets it with `code-executor files`."
+    ]
+    assert "not shown" in (found.structured.notice or "")
+
+
+def test_the_largest_picture_is_shown():
+    image = Image("image/png", bytes(MAX_CONTENT_BYTES))
+    assert reported(images=(image,)).pictures == (image,)
 
 
 def test_the_structured_reply_shows_the_same_as_the_text():

@@ -41,7 +41,7 @@ KNOWN_TO_EVERY_CLIENT = {
 
 
 def all_tools(servers: list[str] = SERVERS, chat: Any = None) -> list[Tool[Any]]:
-    executing = ExecutionTools(NOTHING, NOTHING, NOTHING, NOTHING, NOTHING, lambda _: servers)
+    executing = ExecutionTools(*[NOTHING] * 6, lambda _: servers, max_request_bytes=6 * 1024 * 1024 + 65536)
     return [
         *executing.all(),
         WorkspaceTools(NOTHING, NOTHING).list_workspaces,
@@ -71,6 +71,35 @@ def test_a_description_fits_and_has_an_example_that_the_schema_accepts(tool):
     assert len(description.encode()) <= 2048
     example = description.split("Example: ")[1].split("\n\n")[0]
     jsonschema.validate(json.loads(example), tool.input_schema)
+
+
+def test_an_id_in_an_example_is_a_whole_one():
+    for tool in all_tools():
+        example = json.loads(tool.description.split("Example: ")[1].split("\n\n")[0])
+        assert len(example.get("executionId", "0" * 32)) == 32
+
+
+def schema_for(role: Role) -> dict[str, Any]:
+    listed = all_tools()[0].listed_for(role, structured=False)
+    return cast("dict[str, Any]", listed.input_schema["properties"])
+
+
+@pytest.mark.parametrize(
+    ("limit", "maximum", "background"),
+    [
+        (None, 300, "Return at once."),
+        (60.0, 60, "Return at once."),
+        (7200.0, 7200, "Return at once; needed for over 300 s."),
+    ],
+)
+def test_a_role_is_told_its_own_longest_time(limit, maximum, background):
+    told = schema_for(replace(CHATTER, max_timeout_seconds=limit))
+    assert (told["timeoutSeconds"]["maximum"], told["background"]["description"]) == (maximum, background)
+    assert told["timeoutSeconds"]["minimum"] == 0.1
+
+
+def test_it_is_told_how_much_may_be_sent():
+    assert schema_for(CHATTER)["files"]["description"] == "Up to 6 MiB."
 
 
 @each_tool
@@ -146,10 +175,11 @@ def test_the_tools_that_every_task_needs_are_always_loaded():
     assert loaded == {"execute_code", "search_tools", "get_tool_info"}
 
 
-def test_what_a_client_carries_of_the_tools_is_small():
+@pytest.mark.parametrize("role", [CHATTER, replace(CHATTER, max_timeout_seconds=86400.0)])
+def test_what_a_client_carries_of_the_tools_is_small(role):
     """Without chat, for a role with the three servers of a default installation."""
     listed = [
-        tool.listed_for(CHATTER, structured=False)
+        tool.listed_for(role, structured=False)
         for tool in all_tools(["filesystem", "memory", "postgres"])
         if tool.is_of_use()
     ]
@@ -163,7 +193,7 @@ def test_the_packages_are_named_in_one_line():
 
 
 def test_an_image_without_packages_is_not_said_to_have_them():
-    executing = ExecutionTools(NOTHING, NOTHING, NOTHING, NOTHING, NOTHING, lambda _: [], with_packages=False)
+    executing = ExecutionTools(*[NOTHING] * 6, lambda _: [], max_request_bytes=1024, with_packages=False)
     assert "numpy" not in (executing.all()[0].listed_for(CHATTER, structured=False).description or "")
 
 
