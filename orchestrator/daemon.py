@@ -266,6 +266,7 @@ def _build_storage(settings: Settings, journal: SqliteJournal, undo: AsyncExitSt
         quota,
         versions=settings.workspace_versions,
         max_workspaces_per_caller=settings.max_workspaces_per_caller,
+        limits=settings.file_rules.workspace,
         max_waiting=settings.max_waiting,
         max_waiting_per_caller=settings.max_waiting_per_caller,
     )

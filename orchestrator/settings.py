@@ -130,6 +130,7 @@ class Settings(BaseSettings):
     max_upload_bytes: int = Field(
         64 * MIB, ge=1024, le=1024 * MIB, description="Size limit of a file that is uploaded."
     )
+    max_uploads_per_caller: int = Field(1000, ge=0, le=100_000, description="Most uploads of one caller.")
     file_ttl_seconds: float = Field(
         7 * 24 * 3600,
         gt=0,
@@ -396,6 +397,7 @@ class Settings(BaseSettings):
             outputs=one_place,
             workspace=FileLimits(self.max_workspace_files, self.max_workspace_bytes, self.max_workspace_bytes),
             max_upload_bytes=self.max_upload_bytes,
+            max_uploads=self.max_uploads_per_caller,
             ttl_seconds=self.file_ttl_seconds,
             held_bytes=Shares(self.max_intake_bytes, max(self.max_intake_bytes_per_caller, self.max_body_bytes)),
         )

@@ -63,7 +63,7 @@ class OrchestratorError(Exception):
 
 
 class InvalidRequest(OrchestratorError):
-    """Correct the request as the message says, then send it again. Nothing was run."""
+    """Correct the request as the message says, then send it again. Nothing was done."""
 
     code = "invalid_request"
     category = Category.INVALID
@@ -135,7 +135,7 @@ class AlreadyFinished(OrchestratorError):
 
 
 class RangeNotSatisfiable(OrchestratorError):
-    """Ask for a range of the form 'bytes=FIRST-LAST' that begins within the stored output."""
+    """Ask for a range that begins before the end: the header Content-Range of this answer has the size."""
 
     code = "range_not_satisfiable"
     category = Category.OUT_OF_RANGE
@@ -252,23 +252,35 @@ class FileNotFound(OrchestratorError):
 
     code = "file_not_found"
     category = Category.NOT_FOUND
-    hint_for_models = "Check the name. Files are kept for a limited time."
+    hint_for_models = (
+        "Check the name: list_workspaces lists the files of a workspace. "
+        "Those of an execution are kept for a limited time."
+    )
 
 
 class WorkspaceNotFound(OrchestratorError):
-    """List your workspaces with GET /workspaces. One begins to exist when an execution leaves files in it."""
+    """List your workspaces with GET /workspaces. One begins to exist when a program that names it completes."""
 
     code = "workspace_not_found"
     category = Category.NOT_FOUND
-    hint_for_models = "Check the name: a workspace begins to exist when an execution leaves files in it."
+    hint_for_models = "Check the name with list_workspaces: one begins to exist when a program that names it completes."
 
 
 class WorkspaceBusy(OrchestratorError):
-    """Wait until the other execution has ended, or leave `wait` at true to have this one wait for it."""
+    """Wait until the execution that has the workspace has ended, or cancel it."""
 
     code = "workspace_busy"
     category = Category.CONFLICT
     hint_for_models = "Wait until the other execution has ended, or use another workspace."
+
+
+class TooManyWorkspaces(OrchestratorError):
+    """Delete a workspace with DELETE /workspaces/{name}, use one that is there, or raise
+    CODE_EXECUTOR_MAX_WORKSPACES_PER_CALLER. Nothing was run."""
+
+    code = "too_many_workspaces"
+    category = Category.CONFLICT
+    hint_for_models = "Use a workspace that is there: list_workspaces shows them. Nothing was run."
 
 
 class FileTooLarge(OrchestratorError):
@@ -287,11 +299,21 @@ class DigestMismatch(OrchestratorError):
 
 
 class QuotaExceeded(OrchestratorError):
-    """Delete uploads or workspaces that you no longer need, or raise CODE_EXECUTOR_MAX_STORED_BYTES_PER_CALLER."""
+    """Delete uploads with DELETE /files/{sha256}, or workspaces with DELETE /workspaces/{name}: they make no room by
+    themselves. Or raise CODE_EXECUTOR_MAX_STORED_BYTES_PER_CALLER or CODE_EXECUTOR_MAX_STORED_BYTES."""
 
     code = "quota_exceeded"
-    category = Category.LIMITED
+    category = Category.CONFLICT
     hint_for_models = "Tell the user that the quota for files is used up."
+
+
+class TooManyUploads(OrchestratorError):
+    """Delete uploads that you no longer need with DELETE /files/{sha256}; GET /files lists them. Or raise
+    CODE_EXECUTOR_MAX_UPLOADS_PER_CALLER."""
+
+    code = "too_many_uploads"
+    category = Category.CONFLICT
+    hint_for_models = "Tell the user that no more uploads are kept."
 
 
 class StoreUnavailable(OrchestratorError):

@@ -133,6 +133,7 @@ class FileRules:
     outputs: FileLimits
     workspace: FileLimits
     max_upload_bytes: int
+    max_uploads: int  # of one caller
     ttl_seconds: float
     held_bytes: Shares  # of contents that came with requests, until their programs have them
 

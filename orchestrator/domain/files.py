@@ -98,6 +98,10 @@ class Kept:
     left_out_count: int = 0
 
 
+# Where an upload stands among those of its caller: by its time, and by its hash among those of one moment.
+UploadPlace = tuple[float, str]
+
+
 class Keep(StrEnum):
     """When a workspace takes what an execution leaves in it."""
 
@@ -156,6 +160,10 @@ class Upload:
     sha256: str
     bytes: int
     uploaded_at: float
+
+    @property
+    def place(self) -> UploadPlace:
+        return self.uploaded_at, self.sha256
 
 
 # --- what a caller says an input comes from ---

@@ -159,7 +159,8 @@ class WorkspaceEndBody(Body):
     files: int
     bytes: int
     why_not: str | None = Field(description="Why the files were not kept.")
-    left_out: list[LeftOutBody]
+    left_out: list[LeftOutBody] = Field(description="What is not in it; the first ones by name.")
+    left_out_count: int = Field(description="How many files are not in it.")
 
     @classmethod
     def of(cls, end: WorkspaceEnd) -> WorkspaceEndBody:
@@ -172,7 +173,7 @@ class VersionBody(Body):
 
     version: str = Field(description="The execution that left it.")
     caller: str
-    made_at: str = Field(description="ISO 8601, UTC.")
+    made_at: str = Field(description="When it was left, or last restored; ISO 8601, UTC.")
     digest: str = Field(description="SHA-256 of the names and contents: equal versions have equal ones.")
     file_count: int
     bytes: int

@@ -23,6 +23,7 @@ from orchestrator.domain.files import (
     require_name,
     require_workspace_name,
 )
+from orchestrator.service.complaints import MUST_BE
 
 SHOWN_NAME_CHARACTERS = 100
 
@@ -34,13 +35,20 @@ class KeptFile(BaseModel):
 
     execution: Annotated[str | None, Field(description="The execution that left it.")] = None
     workspace: Annotated[str | None, Field(description="Or the workspace that it is in.")] = None
+    version: Annotated[
+        str | None, Field(description="Of a workspace: the execution that made the version; the newest if absent.")
+    ] = None
     name: Annotated[str, Field(description="Its name there.")]
 
 
 class FileInput(BaseModel):
     """Where the content of a file comes from: exactly one of these."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(
+        extra="forbid",
+        strict=True,
+        json_schema_extra={MUST_BE: "an object with one of `text`, `base64`, `sha256` or `from`"},
+    )
 
     text: Annotated[str | None, Field(description="The content, as text.")] = None
     base64: Annotated[str | None, Field(description="The content, in base64.")] = None
@@ -89,10 +97,12 @@ def _kept(entry: str, kept: KeptFile) -> Source:
     if (kept.execution is None) == (kept.workspace is None):
         raise InvalidRequest(f"{entry}: `from` must have either `execution` or `workspace`, and `name`.")
     name = require_name(kept.name)
+    if kept.execution is not None and kept.version is not None:
+        raise InvalidRequest(f"{entry}: `version` of `from` goes with `workspace`.")
     if kept.execution is not None:
         return FromExecution(kept.execution, name)
     assert kept.workspace is not None  # noqa: S101  (one of the two is given)
-    return FromWorkspace(require_workspace_name(kept.workspace), name)
+    return FromWorkspace(require_workspace_name(kept.workspace), name, kept.version)
 
 
 def _named(ways: Mapping[str, Any]) -> str:

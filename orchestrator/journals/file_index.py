@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from orchestrator.domain.documents import to_document
-from orchestrator.domain.files import LEAST_BYTES, OCTETS, File, Upload, Version, charged
+from orchestrator.domain.files import LEAST_BYTES, OCTETS, File, Upload, UploadPlace, Version, charged
 from orchestrator.journals.sqlite import SqliteJournal
 
 STORED = """
@@ -30,6 +30,11 @@ SELECT coalesce(sum(bytes), 0) FROM (
 """
 OLDEST_FILES = """
 SELECT execution_id, sum(max(bytes, ?2)) FROM files WHERE caller = ?1 GROUP BY execution_id ORDER BY min(kept_at)
+"""
+UPLOADS = """
+SELECT sha256, bytes, uploaded_at FROM uploads
+WHERE caller = :caller AND (:at IS NULL OR (uploaded_at, sha256) < (:at, :sha256))
+ORDER BY uploaded_at DESC, sha256 DESC LIMIT :limit
 """
 ADD_VERSION = """
 INSERT OR REPLACE INTO workspace_versions (owner, workspace, execution_id, caller, made_at, bytes, files)
@@ -102,10 +107,14 @@ class SqliteFileIndex:
         rows = await self._journal.read(query, {"caller": caller, "sha256": sha256})
         return Upload(*rows[0]) if rows else None
 
-    async def uploads(self, caller: str) -> Sequence[Upload]:
-        query = "SELECT sha256, bytes, uploaded_at FROM uploads WHERE caller = ? ORDER BY uploaded_at DESC"
-        # Made on the thread: there may be a hundred thousand.
-        return await self._journal.run(lambda database: [Upload(*row) for row in database.execute(query, (caller,))])
+    async def uploads(self, caller: str, limit: int, before: UploadPlace | None = None) -> Sequence[Upload]:
+        at, sha256 = before or (None, None)
+        values = {"caller": caller, "limit": limit, "at": at, "sha256": sha256}
+        return [Upload(*row) for row in await self._journal.read(UPLOADS, values)]
+
+    async def count_uploads(self, caller: str) -> int:
+        query = "SELECT count(*) FROM uploads WHERE caller = :caller"
+        return int((await self._journal.read(query, {"caller": caller}))[0][0])
 
     async def drop_upload(self, caller: str, sha256: str) -> bool:
         return await self._change("DELETE FROM uploads WHERE caller = ? AND sha256 = ?", caller, sha256) > 0

@@ -25,27 +25,32 @@ def complaints(error: ValidationError, model: type[BaseModel], about: str) -> st
 
 
 def _complaint(item: Any, whole: dict[str, Any], about: str) -> str:
-    properties = whole["properties"]
     place = ".".join(map(str, item["loc"]))
     name = f"`{place[:NAME_CHARACTERS]}{'…' if len(place) > NAME_CHARACTERS else ''}`" if place else f"The {about}"
     match item["type"]:
         case "missing":
             return f"{name} is missing."
         case "extra_forbidden":
-            known = ", ".join(f"`{known}`" for known in _around(item["loc"], whole).get("properties", ()))
+            around = _object(_schema_at(item["loc"][:-1], whole))
+            known = ", ".join(f"`{known}`" for known in around.get("properties", ()))
             return f"{name} is unknown; {f'known are {known}' if known else 'leave it out'}."
-    schema = properties.get(str(item["loc"][0]), {}) if item["loc"] else {"type": "object"}
-    required = requirement(schema) if len(item["loc"]) < 2 else None
+    required = requirement(_schema_at(item["loc"], whole))
     return f"{name} must be {required}." if required else f"{name}: {item['msg']}."
 
 
-def _around(place: tuple[Any, ...], schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema of the object that the place is in; an empty one if that cannot be told."""
-    for step in place[:-1]:
-        within = schema.get("properties", {}).get(step) or schema.get("additionalProperties") or schema.get("items")
-        choices = [choice for choice in (within or {}).get("anyOf", [within]) if choice != {"type": "null"}]
-        schema = choices[0] if len(choices) == 1 and choices[0] else {}
+def _schema_at(place: tuple[Any, ...], schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of what is at a place; an empty one if that cannot be told."""
+    for step in place:
+        around = _object(schema)
+        found = around.get("properties", {}).get(step) or around.get("additionalProperties") or around.get("items")
+        schema = found if isinstance(found, dict) else {}
     return schema
+
+
+def _object(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return a schema without its null; an empty one if there is still a choice."""
+    choices: list[dict[str, Any]] = [each for each in schema.get("anyOf", [schema]) if each != {"type": "null"}]
+    return choices[0] if len(choices) == 1 else {}
 
 
 def requirement(schema: dict[str, Any]) -> str | None:

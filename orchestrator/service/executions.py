@@ -6,7 +6,7 @@ import asyncio
 import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
-from contextlib import asynccontextmanager, nullcontext, suppress
+from contextlib import ExitStack, asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from itertools import pairwise
@@ -247,6 +247,9 @@ class Executions:
             return await self._begun_before(asked, key) or await self._begin(asked, await self._inputs(asked, files))
 
     async def _inputs(self, asked: Execution, files: Mapping[str, Source]) -> tuple[Brought, ...]:
+        """Find what a program is given, and refuse what it could not keep."""
+        if asked.workspace is not None:
+            await self._workspaces.require_place_for(asked.caller, asked.workspace.name)
         return await self._files.find_inputs(asked.caller, asked.id, files, self._workspaces.file)
 
     @asynccontextmanager
@@ -317,7 +320,8 @@ class Executions:
         self._readiness.require()
         if execution.background:
             self._require_place_in_background(execution.caller)
-        turn = self._workspaces.queue(execution.caller, execution.workspace) if execution.workspace else None
+        use = execution.workspace
+        turn = self._workspaces.queue(execution.caller, use, execution.id) if use is not None else None
         try:
             # Whoever waits for a workspace takes no place among the running meanwhile.
             ticket = self._admission.request(execution.caller.key_name) if turn is None or turn.has_come else None
@@ -476,9 +480,21 @@ class Executions:
             program = replace(program, environment=grant.environment)
             began = time.monotonic()
 
+            def end_calls() -> None:
+                stopwatch.lap()
+                running.images = grant.images()
+                running.tool_calls = grant.calls()  # before the revocation: what was in flight is told as such
+                grant.revoke()
+
+            # Once, when the ending is known: what it left may take long to come out, and no call goes on meanwhile.
+            calls = ExitStack()
+            calls.callback(end_calls)
+
             async def run_program() -> Ending:
                 running.stop = lease.sandbox.stop  # from the moment that there is something to stop
-                return await lease.sandbox.run(program, running.receive, grant.passed.set, running.handover.sink)
+                return await lease.sandbox.run(
+                    program, running.receive, grant.passed.set, running.handover.sink, calls.close
+                )
 
             run = asyncio.create_task(run_program())
             try:
@@ -489,10 +505,7 @@ class Executions:
             finally:
                 running.stop = None
                 run.cancel()  # without effect when it is done
-                stopwatch.lap()
-                running.images = grant.images()
-                running.tool_calls = grant.calls()  # before the revocation: what was in flight is told as such
-                grant.revoke()
+                calls.close()
                 await asyncio.wait((run,))
         return await self._ending_without_a_report(began)
 
@@ -536,8 +549,8 @@ def _named(source: Source) -> str:
             return digest
         case FromExecution(execution_id, name):
             return f"execution/{execution_id}/{name}"
-        case FromWorkspace(workspace, name):
-            return f"workspace/{workspace}/{name}"
+        case FromWorkspace(workspace, name, version):
+            return f"workspace/{workspace}{f'@{version}' if version is not None else ''}/{name}"
         case _:
             assert_never(source)
 

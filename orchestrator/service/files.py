@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import Counter
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
@@ -20,6 +21,7 @@ from orchestrator.domain.errors import (
     InvalidRequest,
     NotFound,
     QuotaExceeded,
+    TooManyUploads,
 )
 from orchestrator.domain.execution import ExecutionRecord, FileRules
 from orchestrator.domain.files import (
@@ -35,6 +37,7 @@ from orchestrator.domain.files import (
     LeftOut,
     Source,
     Upload,
+    UploadPlace,
     Why,
     charged,
     media_type_of,
@@ -80,7 +83,7 @@ class StoredFile:
             yield piece
 
 
-FindInWorkspace = Callable[[Caller, str, str], Awaitable[StoredFile]]
+FindInWorkspace = Callable[[Caller, str, str, str | None], Awaitable[StoredFile]]
 
 
 class Files:
@@ -90,6 +93,7 @@ class Files:
         self.contents = contents
         self._quota = quota
         self.rules = rules
+        self._adding = asyncio.Lock()  # from the look at how many there are, so that no two take the last place
         self._fresh: Counter[str] = Counter()  # hashes of uploads that are in the store, but not yet in the index
         self._swept_at = -SWEPT_EVERY_SECONDS
         self._written_when_swept = 0
@@ -138,6 +142,7 @@ class Files:
         """Take in content; what does not have the expected hash is DigestMismatch and leaves nothing."""
         writing, room, size, digest = self.contents.create(), self.room_for(caller), 0, None
         try:
+            await self._require_place(caller, expected_sha256)
             # What cannot be kept costs no file its place: of a size that is known, all is asked for at once.
             await _require(room, announced_bytes)
             async for piece in pieces:
@@ -153,7 +158,9 @@ class Files:
             if expected_sha256 is not None and digest != expected_sha256:
                 raise DigestMismatch(f"What arrived has the SHA-256 {digest}, not {expected_sha256[:64]}.")
             upload = Upload(digest, size, time.time())
-            await self._index.add_upload(caller.key_name, upload)
+            async with self._adding:
+                await self._require_place(caller, digest)
+                await self._index.add_upload(caller.key_name, upload)
         finally:
             room.give_back()
             if digest is not None:
@@ -161,8 +168,16 @@ class Files:
             await writing.abandon()
         return upload
 
-    async def uploads(self, caller: Caller) -> Sequence[Upload]:
-        return await self._index.uploads(caller.key_name)
+    async def uploads(self, caller: Caller, limit: int, before: UploadPlace | None = None) -> Sequence[Upload]:
+        """Return a page of a caller's uploads, newest first, from the one on that follows a place."""
+        return await self._index.uploads(caller.key_name, limit, before)
+
+    async def _require_place(self, caller: Caller, digest: str | None) -> None:
+        """Refuse an upload beyond the number that a caller may have; one that is sent again takes no other place."""
+        count, most = await self._index.count_uploads(caller.key_name), self.rules.max_uploads
+        if count < most or (digest is not None and await self._index.upload(caller.key_name, digest) is not None):
+            return
+        raise TooManyUploads(f"You have {count} uploads; at most {most} are kept.")
 
     async def uploaded(self, caller: Caller, digest: str) -> Upload:
         """Return an upload of the caller's own, or raise FileNotFound."""
@@ -264,8 +279,8 @@ class Files:
                 return Brought(name, File(name, len(content), digest, media_type_of(name)), content)
             case FromExecution(execution_id, wanted):
                 stored = StoredFile(_named_in(records[execution_id], wanted), self.contents)
-            case FromWorkspace(workspace, wanted):
-                stored = await find_in_workspace(caller, workspace, wanted)
+            case FromWorkspace(workspace, wanted, version):
+                stored = await find_in_workspace(caller, workspace, wanted, version)
             case FromUpload(digest):
                 if not SHA256.fullmatch(digest):
                     raise InvalidRequest(f"`sha256` of {name!r} must be 64 hexadecimal digits in lower case.")
@@ -284,7 +299,7 @@ def _named_in(record: ExecutionRecord, name: str) -> File:
 async def _require(room: Room, size: int) -> None:
     """Refuse an upload for which the caller's quota has no room."""
     if not await room.grow_to(LEAST_BYTES + size):
-        raise QuotaExceeded("Your files, uploads and workspaces leave no room for this upload.")
+        raise QuotaExceeded("There is no room for this upload, not even without the files of your executions.")
 
 
 def require_no_file_as_a_folder(names: Iterable[str]) -> None:

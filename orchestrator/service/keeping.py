@@ -25,10 +25,14 @@ class _Place:
 
     files: dict[str, File] = field(default_factory=dict)
     left_out: list[LeftOut] = field(default_factory=list)
-    count: int = 0
+    refused: int = 0  # by us: the sandbox counts them among those that it handed over
+    missing: int = 0  # left out by the sandbox, which names some and counts all
 
-    def leave_out(self, name: bytes, size: int, why: Why) -> None:
-        self.count += 1
+    def refuse(self, name: bytes, size: int, why: Why) -> None:
+        self.refused += 1
+        self.tell(name, size, why)
+
+    def tell(self, name: bytes, size: int, why: Why) -> None:
         if len(self.left_out) < MAX_TOLD:
             self.left_out.append(LeftOut(shown_name(name)[:MAX_TOLD_CHARACTERS], why, size))
 
@@ -58,7 +62,7 @@ class Keeper:
     async def begin(self, place: Place, name: bytes, size: int) -> None:
         await self._lose_what_is_not_whole()
         if self._failed:
-            self._places[place].leave_out(name, size, Why.QUOTA)
+            self._places[place].refuse(name, size, Why.QUOTA)
         else:
             self._arriving = _Arriving(place, name, size, self._contents.create())
 
@@ -78,7 +82,7 @@ class Keeper:
         name = _name_in(arriving.place, arriving.name)
         if name is None or name in place.files:
             await _abandon(arriving.writing)
-            place.leave_out(arriving.name, arriving.size, Why.BAD_NAME)
+            place.refuse(arriving.name, arriving.size, Why.BAD_NAME)
             return
         try:
             digest, size = await arriving.writing.finish()
@@ -91,18 +95,26 @@ class Keeper:
         await self._lose_what_is_not_whole()
         file = self._brought.get((place, shown_name(name)))
         if file is None:
-            self._places[place].leave_out(name, 0, Why.LOST)
+            self._places[place].refuse(name, 0, Why.LOST)
         else:
             self._places[place].files[file.name] = file
 
     async def leave_out(self, place: Place, name: bytes, size: int, why: Why) -> None:
+        left, arriving = self._places[place], self._arriving
+        left.missing += 1
+        if arriving is not None and (arriving.place, arriving.name) == (place, name):  # it broke off
+            self._arriving = None
+            await _abandon(arriving.writing)
+        elif why is Why.LOST and self._failed:  # we had refused it before it broke off
+            left.refused -= 1
+            return
         await self._lose_what_is_not_whole()
-        self._places[place].leave_out(name, size, why)
+        left.tell(name, size, why)
 
     async def close(self, left_out: Mapping[Place, int]) -> None:
         await self._lose_what_is_not_whole()
         for place, count in left_out.items():
-            self._places[place].count = max(self._places[place].count, count)
+            self._places[place].missing = max(self._places[place].missing, count)
         self.complete = True
 
     async def abandon(self) -> None:
@@ -117,7 +129,7 @@ class Keeper:
 
     def kept(self, place: Place) -> Kept:
         found = self._places[place]
-        return Kept(tuple(found.files.values()), tuple(found.left_out), found.count)
+        return Kept(tuple(found.files.values()), tuple(found.left_out), found.refused + found.missing)
 
     async def _flush(self, arriving: _Arriving) -> bool:
         data = bytes(arriving.pieces)
@@ -134,13 +146,13 @@ class Keeper:
         log.error("files.not_kept", error=error.message)
         self._failed = True
         self._arriving = None
-        self._places[arriving.place].leave_out(arriving.name, arriving.size, Why.QUOTA)
+        self._places[arriving.place].refuse(arriving.name, arriving.size, Why.QUOTA)
         await _abandon(arriving.writing)
 
     async def _lose_what_is_not_whole(self) -> None:
         arriving, self._arriving = self._arriving, None
         if arriving is not None:
-            self._places[arriving.place].leave_out(arriving.name, arriving.size, Why.LOST)
+            self._places[arriving.place].refuse(arriving.name, arriving.size, Why.LOST)
             await _abandon(arriving.writing)
 
 

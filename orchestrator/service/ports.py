@@ -16,13 +16,15 @@ from orchestrator.domain.execution import (
     Stream,
     Unfinished,
 )
-from orchestrator.domain.files import File, Place, Upload, Version, Why
+from orchestrator.domain.files import File, Place, Upload, UploadPlace, Version, Why
 from orchestrator.domain.ledger import CallRecord
 from orchestrator.domain.sandbox import Finding, OwnedContainer, Program, SandboxSpec
 
 Receive = Callable[[Stream, bytes], None]
 # Called when the check of a program found nothing for which it would be rejected.
 Pass = Callable[[], None]
+# Called when the ending of a program is known, before what it left is handed over.
+Ended = Callable[[], None]
 # Given the id of a sandbox, a protocol for one connection that it makes to the gateway.
 Accept = Callable[[str], asyncio.Protocol]
 
@@ -62,7 +64,14 @@ class Sandbox(Protocol):
     async def bring(self, path: str, pieces: AsyncIterable[bytes]) -> None:
         """Write a file below /workspace before the program runs, no faster than the sandbox takes its pieces."""
 
-    async def run(self, program: Program, receive: Receive, pass_: Pass = ..., sink: FileSink | None = None) -> Ending:
+    async def run(
+        self,
+        program: Program,
+        receive: Receive,
+        pass_: Pass = ...,
+        sink: FileSink | None = None,
+        ended: Ended = ...,
+    ) -> Ending:
         """Run the program; return when it has ended and what it left in `program.hands_over` is with the sink."""
 
     @property
@@ -190,8 +199,10 @@ class FileIndex(Protocol):
     async def upload(self, caller: str, sha256: str) -> Upload | None:
         """Return an upload of a caller, None if it has none of that hash."""
 
-    async def uploads(self, caller: str) -> Sequence[Upload]:
-        """Return a caller's uploads, newest first."""
+    async def uploads(self, caller: str, limit: int, before: UploadPlace | None = None) -> Sequence[Upload]:
+        """Return a caller's uploads, newest first, from the one on that follows a place."""
+
+    async def count_uploads(self, caller: str) -> int: ...
 
     async def drop_upload(self, caller: str, sha256: str) -> bool: ...
 

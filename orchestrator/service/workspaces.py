@@ -11,11 +11,21 @@ from itertools import islice
 from types import TracebackType
 
 from orchestrator.domain.access import Caller
-from orchestrator.domain.errors import FileNotFound, OrchestratorError, QueueFull, WorkspaceBusy, WorkspaceNotFound
+from orchestrator.domain.errors import (
+    FileNotFound,
+    OrchestratorError,
+    QueueFull,
+    TooManyWorkspaces,
+    WorkspaceBusy,
+    WorkspaceNotFound,
+)
 from orchestrator.domain.execution import Outcome
+from orchestrator.domain.file_words import count_in_words, why_in_words
 from orchestrator.domain.files import (
+    FileLimits,
     Keep,
     Kept,
+    Place,
     Version,
     Why,
     WorkspaceEnd,
@@ -30,6 +40,7 @@ from orchestrator.service.quota import Quota, Room
 RETRY_AFTER_SECONDS = 5
 # Files of these kinds never travel, so a workspace that has some is whole without them.
 NO_LOSS = (Why.NOT_A_FILE,)
+ITSELF = "."  # the name under which the folder itself is left out, with all that was in it
 
 Key = tuple[str, str]  # owner and name
 
@@ -37,10 +48,11 @@ Key = tuple[str, str]  # owner and name
 class Turn:
     """A place in the queue for a workspace, then the workspace; given back exactly once, by leaving the context."""
 
-    def __init__(self, workspaces: Workspaces, key: Key, caller: str) -> None:
+    def __init__(self, workspaces: Workspaces, key: Key, caller: str, execution_id: str | None) -> None:
         self._workspaces = workspaces
         self.key = key
         self.caller = caller
+        self.execution_id = execution_id  # None of one that restores or deletes the workspace
         self.mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     @property
@@ -72,6 +84,7 @@ class Workspaces:
         *,
         versions: int,
         max_workspaces_per_caller: int,
+        limits: FileLimits,
         max_waiting: int,
         max_waiting_per_caller: int,
     ) -> None:
@@ -80,20 +93,29 @@ class Workspaces:
         self._quota = quota
         self._versions = versions
         self._max_workspaces = max_workspaces_per_caller
+        self._limits = limits
         self._max_waiting = max_waiting
         self._max_waiting_per_caller = max_waiting_per_caller
         self._queues: dict[Key, deque[Turn]] = {}  # whoever is first has the workspace
 
     # --- for executions ---
 
-    def queue(self, caller: Caller, use: WorkspaceUse) -> Turn:
+    async def require_place_for(self, caller: Caller, name: str) -> None:
+        """Refuse a workspace that would be one too many, before a program runs for it."""
+        owner = caller.owner_of(name)
+        count = await self._index.count_workspaces(owner)
+        if count >= self._max_workspaces and await self._index.newest_version(owner, name) is None:
+            message = f"There are {count} workspaces, and {name} would be another; at most {self._max_workspaces}"
+            raise TooManyWorkspaces(f"{message} are allowed.")
+
+    def queue(self, caller: Caller, use: WorkspaceUse, execution_id: str | None = None) -> Turn:
         """Give a place in the queue for a workspace, or refuse it."""
         key = (caller.owner_of(require_workspace_name(use.name)), use.name)
         if key in self._queues and not use.wait:
-            raise WorkspaceBusy(f"Another execution has the workspace {use.name}.")
+            raise _busy(self._queues[key][0], is_for_an_execution=execution_id is not None)
         if key in self._queues:
             self._require_place_to_wait(caller)
-        turn = Turn(self, key, caller.key_name)
+        turn = Turn(self, key, caller.key_name, execution_id)
         self._queues.setdefault(key, deque()).append(turn)
         if self._queues[key][0] is turn:
             turn.mine.set_result(None)
@@ -132,12 +154,13 @@ class Workspaces:
             files=len(before.files) if before else 0,
             bytes=before.bytes if before else 0,
             left_out=kept.left_out,
+            left_out_count=kept.left_out_count,
         )
         if outcome is not Outcome.COMPLETED and use.keep is not Keep.ALWAYS:
             ended = f"The execution ended as {outcome}." if outcome else "The execution did not finish."
-            return replace(end, left_out=(), why_not=ended)
+            return replace(end, left_out=(), left_out_count=0, why_not=ended)
         version = Version(use.name, execution_id, turn.caller, time.time(), kept.files)
-        if before is not None and before.digest == version.digest and not _lost(kept) and complete:
+        if before is not None and before.digest == version.digest and not self._lost(kept) and complete:
             return replace(end, kept=True)  # nothing changed, so the version stands
         try:
             with self._quota.room(turn.caller) as room:
@@ -148,7 +171,7 @@ class Workspaces:
             why_not = error.summary
         if why_not is not None:
             return replace(end, why_not=why_not)
-        return WorkspaceEnd(use.name, True, execution_id, len(version.files), version.bytes, left_out=kept.left_out)
+        return replace(end, kept=True, version=execution_id, files=len(version.files), bytes=version.bytes)
 
     # --- for callers ---
 
@@ -176,8 +199,9 @@ class Workspaces:
         """Make an earlier version the newest, while no execution has the workspace (WorkspaceBusy)."""
         async with self.queue(caller, WorkspaceUse(name, wait=False)) as _:
             earlier = chosen(await self.versions(caller, name), version)
-            await self._index.add_version(caller.owner_of(name), earlier, self._versions)
-            return earlier
+            restored = replace(earlier, made_at=time.time())
+            await self._index.add_version(caller.owner_of(name), restored, self._versions)
+            return restored
 
     async def delete(self, caller: Caller, name: str) -> int:
         """Delete a workspace with all versions, while no execution has it; return how many versions there were."""
@@ -195,13 +219,32 @@ class Workspaces:
         """Say what keeps a version from being whole, or from having a place."""
         if not complete:
             return "The sandbox ended before its files were handed over."
-        if lost := _lost(kept):
+        if lost := self._lost(kept):
             return lost
         if is_new and await self._index.count_workspaces(turn.key[0]) >= self._max_workspaces:
             return f"At most {self._max_workspaces} workspaces are allowed; delete one first."
         if not await room.grow_to(charged(version.files)):
             return "The quota for files is used up; delete workspaces, or uploads, first."
         return None
+
+    def _lost(self, kept: Kept) -> str | None:
+        """Say what would be missing from a version; links and the like never travel and are no loss."""
+        lost = [each for each in kept.left_out if each.why not in NO_LOSS or each.name == ITSELF]
+        count = kept.left_out_count - len(kept.left_out) + len(lost)
+        if not count:
+            return None
+        if not lost:
+            return f"{count_in_words(count)} could not be kept."
+        first = lost[0]
+        if first.name == ITSELF:
+            fate = "was replaced by something else" if first.why is Why.NOT_A_FILE else "could not be read"
+            return f"/workspace/{Place.WORKSPACE} itself {fate}."
+        if all(each.why is Why.TOO_MANY for each in lost):
+            all_files = count + len(kept.files)
+            most = self._limits.max_files
+            return f"{count} of {all_files} files could not be kept: a workspace holds at most {most}."
+        more = f", and {count - 1} more" if count > 1 else ""
+        return f"'{first.name}' could not be kept ({why_in_words(first, self._limits)}){more}."
 
     def _leave(self, turn: Turn) -> None:
         queue = self._queues.get(turn.key, deque())
@@ -224,9 +267,11 @@ def chosen(versions: Sequence[Version], execution_id: str | None) -> Version:
     return found
 
 
-def _lost(kept: Kept) -> str | None:
-    """Say which file would be missing from a version; links and the like never travel and are no loss."""
-    lost = [each for each in kept.left_out if each.why not in NO_LOSS]
-    if lost:
-        return f"{lost[0].name} could not be kept ({lost[0].why.value.replace('_', ' ')})."
-    return "Too many files could not be kept." if kept.left_out_count > len(kept.left_out) else None
+def _busy(holder: Turn, *, is_for_an_execution: bool) -> WorkspaceBusy:
+    """Say who has a workspace: whoever may use it may know."""
+    name = holder.key[1]
+    if holder.execution_id is None:
+        return WorkspaceBusy(f"The workspace {name} is just being restored or deleted.")
+    how_to_wait = " Leave `wait` at true to have this one wait for it." if is_for_an_execution else ""
+    message = f"Execution {holder.execution_id} has the workspace {name}.{how_to_wait}"
+    return WorkspaceBusy(message, execution_id=holder.execution_id)

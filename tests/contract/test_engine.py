@@ -270,6 +270,14 @@ async def test_files_of_a_program_that_is_rejected_are_handed_over(engine):
     assert sink.out == {"left.txt": b"left"}
 
 
+async def test_the_end_of_a_program_is_told_once_before_the_first_of_its_files(sandbox):
+    sink = MemorySink()
+    told: list[bool] = []
+    program = Program(LEAVE_A_FILE, limits(), hands_over=FILES)
+    await sandbox.run(program, collector()[1], sink=sink, ended=lambda: told.append(not sink.out))
+    assert (told, sink.out) == ([True], {"left.txt": b"left"})
+
+
 async def test_a_program_that_is_stopped_ends_as_cancelled_with_its_output_and_its_files(sandbox):
     sink, (seen, receive) = MemorySink(), collector()
     program = Program(LEAVE_A_FILE_THEN_GO_ON, limits(timeout_seconds=60), hands_over=FILES)

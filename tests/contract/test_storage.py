@@ -162,11 +162,23 @@ async def test_uploads_are_each_callers_own(journal):
     for upload in (old, new, replace(old, uploaded_at=11.0)):
         await journal.index.add_upload("a", upload)
     await journal.index.add_upload("b", old)
-    assert list(await journal.index.uploads("a")) == [new, replace(old, uploaded_at=11.0)]
+    assert list(await journal.index.uploads("a", 10)) == [new, replace(old, uploaded_at=11.0)]
+    assert [await journal.index.count_uploads(caller) for caller in "abc"] == [2, 1, 0]
     assert await journal.index.drop_upload("a", new.sha256)
     assert not await journal.index.drop_upload("a", new.sha256)
     assert await journal.index.drop_uploads_before(10.5) == 1
-    assert [await journal.index.uploads(caller) for caller in "ab"] == [[replace(old, uploaded_at=11.0)], []]
+    assert [await journal.index.uploads(caller, 10) for caller in "ab"] == [[replace(old, uploaded_at=11.0)], []]
+
+
+async def test_uploads_are_listed_in_pages_also_those_of_one_moment_and_while_some_are_deleted(journal):
+    uploads = [Upload(letter * 64, 1, at) for letter, at in zip("abcdef", (1.1, 3.3, 2.2, 2.2, 2.2, 4.4), strict=True)]
+    for upload in uploads:
+        await journal.index.add_upload("a", upload)
+    first = await journal.index.uploads("a", 3)
+    assert [upload.sha256[0] for upload in first] == ["f", "b", "e"]
+    await journal.index.drop_upload("a", first[-1].sha256)
+    rest = await journal.index.uploads("a", 10, first[-1].place)
+    assert [upload.sha256[0] for upload in rest] == ["d", "c", "a"]
 
 
 async def test_of_a_workspace_the_newest_versions_stay(journal):

@@ -15,7 +15,7 @@ from orchestrator.domain.errors import EngineUnavailable, OrchestratorError, San
 from orchestrator.domain.execution import Check, Ending, Mistake, Outcome, Stream
 from orchestrator.domain.files import FileLimits, Place, Why
 from orchestrator.domain.sandbox import GATEWAY, Finding, OwnedContainer, Program, SandboxSpec, Verdict
-from orchestrator.service.ports import Accept, FileSink, Pass
+from orchestrator.service.ports import Accept, Ended, FileSink, Pass
 
 HELLO = "print('hello')"
 EXIT_3 = "import sys; print('out'); print('err', file=sys.stderr); sys.exit(3)"
@@ -94,13 +94,20 @@ class FakeSandbox:
             self._stopped.set()
 
     async def run(
-        self, program: Program, receive: Receive, pass_: Pass = lambda: None, sink: FileSink | None = None
+        self,
+        program: Program,
+        receive: Receive,
+        pass_: Pass = lambda: None,
+        sink: FileSink | None = None,
+        ended: Ended = lambda: None,
     ) -> Ending:
         self.runs += 1
         self.engine.programs_run.append(program.code)
         ending = await self._execute(program, receive, pass_)
+        ended()
         if sink is not None and not self.engine.loses_files:
             self.handing_over = True
+            await self.engine.may_hand_over.wait()
             left_out = {place: await self._hand_over(place, each, sink) for place, each in program.hands_over.items()}
             await sink.close(left_out)
             self.handing_over = False
@@ -231,6 +238,8 @@ class FakeEngine:
         self.removal_fault: OrchestratorError | None = None
         self.may_start = asyncio.Event()
         self.may_start.set()
+        self.may_hand_over = asyncio.Event()
+        self.may_hand_over.set()
 
     async def prepare(self) -> None:
         self._raise_fault()

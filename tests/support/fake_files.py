@@ -18,7 +18,7 @@ from orchestrator.domain.errors import (
     WorkspaceBusy,
     WorkspaceNotFound,
 )
-from orchestrator.domain.files import File, Upload, Version, media_type_of
+from orchestrator.domain.files import File, Upload, UploadPlace, Version, media_type_of
 from orchestrator.service.files import Files, StoredFile
 from orchestrator.service.running import RunningExecution
 from orchestrator.service.workspaces import Workspaces
@@ -62,6 +62,7 @@ class FakeFiles(Files):
         self.left: dict[tuple[str, str], dict[str, File]] = {}  # by caller and execution
         self.sent: dict[str, dict[str, Upload]] = defaultdict(dict)
         self.broken_off = 0
+        self.refusal: OrchestratorError | None = None  # of uploads
 
     def leave(self, caller: Caller, execution_id: str, files: Mapping[str, bytes]) -> tuple[File, ...]:
         """Pretend that an execution left files."""
@@ -96,6 +97,8 @@ class FakeFiles(Files):
         expected_sha256: str | None = None,
         announced_bytes: int = 0,
     ) -> Upload:
+        if self.refusal is not None:
+            raise self.refusal
         content = b""
         try:
             async for piece in pieces:
@@ -110,8 +113,9 @@ class FakeFiles(Files):
             raise DigestMismatch(f"The content has the hash {file.sha256}.")
         return self.sent[caller.key_name].setdefault(file.sha256, Upload(file.sha256, file.bytes, 1.5))
 
-    async def uploads(self, caller: Caller) -> Sequence[Upload]:
-        return tuple(self.sent[caller.key_name].values())
+    async def uploads(self, caller: Caller, limit: int, before: UploadPlace | None = None) -> Sequence[Upload]:
+        newest_first = sorted(self.sent[caller.key_name].values(), key=lambda upload: upload.place, reverse=True)
+        return [upload for upload in newest_first if before is None or upload.place < before][:limit]
 
     async def uploaded(self, caller: Caller, sha256: str) -> Upload:
         if sha256 not in self.sent[caller.key_name]:

@@ -9,7 +9,7 @@ from hashlib import sha256
 
 from orchestrator.domain.errors import FileNotFound, StoreUnavailable
 from orchestrator.domain.execution import FileRules, Shares
-from orchestrator.domain.files import LEAST_BYTES, File, FileLimits, Upload, Version, charged
+from orchestrator.domain.files import LEAST_BYTES, File, FileLimits, Upload, UploadPlace, Version, charged
 from orchestrator.service.files import Files
 from orchestrator.service.quota import Quota
 from orchestrator.service.workspaces import Workspaces
@@ -21,6 +21,7 @@ RULES = FileRules(
     outputs=FileLimits(8, MEBIBYTE, 2 * MEBIBYTE),
     workspace=FileLimits(20, MEBIBYTE, 2 * MEBIBYTE),
     max_upload_bytes=MEBIBYTE,
+    max_uploads=4,
     ttl_seconds=3600,
     held_bytes=Shares(2 * MEBIBYTE, MEBIBYTE),
 )
@@ -130,9 +131,13 @@ class FakeFileIndex:
     async def upload(self, caller: str, sha256: str) -> Upload | None:
         return self._uploads.get((caller, sha256))
 
-    async def uploads(self, caller: str) -> Sequence[Upload]:
+    async def uploads(self, caller: str, limit: int, before: UploadPlace | None = None) -> Sequence[Upload]:
         own = [upload for (owner, _), upload in self._uploads.items() if owner == caller]
-        return sorted(own, key=lambda upload: upload.uploaded_at, reverse=True)
+        after = [upload for upload in own if before is None or upload.place < before]
+        return sorted(after, key=lambda upload: upload.place, reverse=True)[:limit]
+
+    async def count_uploads(self, caller: str) -> int:
+        return sum(owner == caller for owner, _ in self._uploads)
 
     async def drop_upload(self, caller: str, sha256: str) -> bool:
         return self._uploads.pop((caller, sha256), None) is not None
@@ -193,6 +198,7 @@ class FakeStorage:
             self.quota,
             versions=3,
             max_workspaces_per_caller=4,
+            limits=rules.workspace,
             max_waiting=5,
             max_waiting_per_caller=3,
         )

@@ -10,7 +10,7 @@ from orchestrator.domain.execution import Ending, Outcome
 from orchestrator.domain.sandbox import Program
 from orchestrator.engines.docker.launcher_client import LauncherClient
 from orchestrator.engines.runner.handover import FileSink
-from orchestrator.engines.runner.session import Pass, Receive, SupervisorSession
+from orchestrator.engines.runner.session import Ended, Pass, Receive, SupervisorSession
 
 # A supervisor that was let go needs a few milliseconds; one that hangs is killed.
 LEAVE_SECONDS = 2.0
@@ -49,10 +49,15 @@ class DockerSandbox:
         self._supervisor.stop()
 
     async def run(
-        self, program: Program, receive: Receive, pass_: Pass = lambda: None, sink: FileSink | None = None
+        self,
+        program: Program,
+        receive: Receive,
+        pass_: Pass = lambda: None,
+        sink: FileSink | None = None,
+        ended: Ended = lambda: None,
     ) -> Ending:
         try:
-            return await self._supervisor.run(program, receive, pass_, sink)
+            return await self._supervisor.run(program, receive, pass_, sink, ended)
         except SandboxFault:
             if await self._was_out_of_memory():
                 return Ending(Outcome.OUT_OF_MEMORY, exit_code=128 + KILLED, signal=KILLED)

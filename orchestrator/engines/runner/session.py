@@ -30,6 +30,7 @@ from orchestrator.engines.runner.relay import Accept, Relay
 
 Receive = Callable[[Stream, bytes], None]
 Pass = Callable[[], None]
+Ended = Callable[[], None]
 T = TypeVar("T")
 
 log = structlog.get_logger()
@@ -63,6 +64,7 @@ class SupervisorSession:
         self._done: asyncio.Future[Ending] = loop.create_future()
         self._receive: Receive = lambda stream, data: None
         self._pass: Pass = lambda: None
+        self._ended: Ended = lambda: None
         self._check = Check.OFF
         self._mistakes: tuple[Mistake, ...] = ()
         self._room = {Stream.STDOUT: 0, Stream.STDERR: 0}
@@ -126,12 +128,20 @@ class SupervisorSession:
         return self._reported and self._runs
 
     async def run(
-        self, program: Program, receive: Receive, pass_: Pass = lambda: None, sink: FileSink | None = None
+        self,
+        program: Program,
+        receive: Receive,
+        pass_: Pass = lambda: None,
+        sink: FileSink | None = None,
+        ended: Ended = lambda: None,
     ) -> Ending:
-        """Run the program; `pass_` is called if a check finds nothing for which it would be rejected."""
+        """Run the program; `pass_` is called if a check finds nothing for which it would be rejected.
+
+        `ended` is called when the supervisor reports the ending, however long the files then take.
+        """
         limit = program.limits.max_output_bytes
         self._check = program.check if program.is_checked else Check.OFF
-        self._pass = pass_
+        self._pass, self._ended = pass_, ended
         self._room = {Stream.STDOUT: limit, Stream.STDERR: limit}
         self._receive = receive
         if sink is None:
@@ -196,6 +206,7 @@ class SupervisorSession:
                 self._reported = True
                 self._relay.lose_all()  # however long its files take, nothing more begins that the program asked for
                 _resolve(self._done, self._rejection or replace(ending, mistakes=explained))
+                self._ended()
             case _:
                 raise FramingBroken(f"an unexpected {frame.kind.name} frame")
 

@@ -35,7 +35,8 @@ PROTECTION = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "private",
 }
-_RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})", re.ASCII)
+# So many digits that any number is understood, and not so many that int() would refuse them.
+_RANGE = re.compile(r"bytes=(\d{0,4000})-(\d{0,4000})", re.ASCII | re.IGNORECASE)
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9._-]")
 _ATTRIBUTE_CHARACTERS = "!#$&+-.^_`|~"  # that RFC 8187 lets stand besides letters and digits
 
@@ -48,18 +49,28 @@ def disposition(name: str) -> str:
     return value if plain == last else f"{value}; filename*=UTF-8''{quote(last, safe=_ATTRIBUTE_CHARACTERS)}"
 
 
-def byte_range(header: str, size: int) -> tuple[int, int]:
-    """Return the first byte and the number of bytes that a Range header asks for."""
-    found = _RANGE.fullmatch(header.strip())
-    if found is None or not (found[1] or found[2]):
-        raise RangeNotSatisfiable("The Range header must have the form bytes=FIRST-LAST, with one range.")
+def byte_range(header: str | None, size: int) -> tuple[int, int] | None:
+    """Return the first byte and the number of bytes that a Range header asks for.
+
+    None stands for all: as RFC 9110 says, a header is ignored that is invalid, asks for several ranges, or has another
+    unit. One that begins after the end is RangeNotSatisfiable.
+    """
+    found = _RANGE.fullmatch((header or "").strip())
+    if found is None or not (found[1] or found[2]) or (found[1] and found[2] and int(found[2]) < int(found[1])):
+        return None
     if not found[1]:
         first, end = max(0, size - int(found[2])), size
     else:
         first, end = int(found[1]), min(size, int(found[2]) + 1) if found[2] else size
     if first >= end:
-        raise RangeNotSatisfiable(f"The range must begin within the file and not end before that; it has {size} bytes.")
+        raise RangeNotSatisfiable(f"The range must begin within the {size} bytes that there are.")
     return first, end - first
+
+
+def range_refused(refusal: RangeNotSatisfiable, size: int) -> web.Response:
+    response = problem_of(refusal, None)
+    response.headers["Content-Range"] = f"bytes */{size}"
+    return response
 
 
 async def send_file(request: web.Request, stored: StoredFile) -> web.StreamResponse:
@@ -70,13 +81,12 @@ async def send_file(request: web.Request, stored: StoredFile) -> web.StreamRespo
     if any(each.value in (file.sha256, "*") for each in request.if_none_match or ()):
         return web.Response(status=304, headers=headers)
     status, first, length = 200, 0, file.bytes
-    if (asked := _range_asked(request, tag)) is not None:
-        try:
-            status, (first, length) = 206, byte_range(asked, file.bytes)
-        except RangeNotSatisfiable as error:
-            refusal = problem_of(error, None)
-            refusal.headers["Content-Range"] = f"bytes */{file.bytes}"
-            return refusal
+    try:
+        asked = byte_range(_range_asked(request, tag), file.bytes)
+    except RangeNotSatisfiable as refusal:
+        return range_refused(refusal, file.bytes)
+    if asked is not None:
+        status, (first, length) = 206, asked
         headers["Content-Range"] = f"bytes {first}-{first + length - 1}/{file.bytes}"
     headers |= {
         "Content-Type": HARMLESS.get(file.media_type, OCTETS),
@@ -107,7 +117,7 @@ async def send_file(request: web.Request, stored: StoredFile) -> web.StreamRespo
 
 def _range_asked(request: web.Request, tag: str) -> str | None:
     asked = request.headers.get("Range")
-    if asked is None or request.method != "GET" or not asked.strip().startswith("bytes"):
+    if request.method != "GET":
         return None
     # The rest of another file is of no use: a client that continues a download gets all of the new one.
     condition = request.headers.get("If-Range")

@@ -17,6 +17,7 @@ from orchestrator.faces.file_inputs import FileInput, sources_of, workspace_use
 from orchestrator.faces.http.events import EVENT_STREAM, EventStream, reply_text
 from orchestrator.faces.http.problems import problem_of
 from orchestrator.faces.http.requests import EXECUTION_ID, JSON, Query, parse_body
+from orchestrator.service.complaints import MUST_BE
 from orchestrator.service.executions import ProgramRequest, new_execution_id
 from orchestrator.service.running import RunningExecution
 
@@ -47,7 +48,11 @@ class ExecuteRequest(Body):
         ),
     ] = Check.STRICT
     files: Annotated[
-        dict[str, FileInput] | None, Field(description="Files that the program finds in /workspace/in, by name.")
+        dict[str, FileInput] | None,
+        Field(
+            description="Files that the program finds in /workspace/in, by name.",
+            json_schema_extra={MUST_BE: "an object of names"},
+        ),
     ] = None
     workspace: Annotated[
         str | None,

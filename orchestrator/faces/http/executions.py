@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated
 
 from aiohttp import web
@@ -12,6 +11,7 @@ from orchestrator.domain.errors import RangeNotSatisfiable
 from orchestrator.domain.execution import Filter, Kind, Language, Outcome, State, Stream
 from orchestrator.faces.bodies import Body, ExecutionDetail, ExecutionReply, ExecutionSummary
 from orchestrator.faces.context import CALLER, SERVICES
+from orchestrator.faces.http.downloads import byte_range, range_refused
 from orchestrator.faces.http.requests import Query
 from orchestrator.faces.http.route import json_reply
 from orchestrator.service.complaints import MUST_BE
@@ -19,7 +19,6 @@ from orchestrator.service.records import LARGEST_NUMBER
 
 LARGEST_SLICE = 1024 * 1024
 LONGEST_WAIT_SECONDS = 30
-BYTE_RANGE = re.compile(r"bytes=(\d{1,12})?-(\d{1,12})?$")
 OCTETS = "application/octet-stream"
 
 
@@ -111,13 +110,15 @@ async def get_output(request: web.Request, query: OutputQuery) -> web.Response:
     records = request.app[SERVICES].records
     record = await records.visible(request[CALLER], request.match_info["id"])
     total = (await records.output(record, query.stream, 0, 1)).total_bytes
-    start, length = _byte_range(request.headers.get("Range"), total)
+    try:
+        asked = byte_range(request.headers.get("Range") if request.method == "GET" else None, total)
+    except RangeNotSatisfiable as refusal:
+        return range_refused(refusal, total)
+    start, length = asked or (0, total)
     page = await records.output(record, query.stream, start, length)
     headers = {"Accept-Ranges": "bytes", "X-Content-Type-Options": "nosniff"}
-    if "Range" not in request.headers:
+    if asked is None:
         return web.Response(body=page.data, content_type=OCTETS, headers=headers)
-    if not page.data:
-        raise RangeNotSatisfiable(f"The output has {page.total_bytes} bytes.")
     headers["Content-Range"] = f"bytes {start}-{start + len(page.data) - 1}/{page.total_bytes}"
     return web.Response(status=206, body=page.data, content_type=OCTETS, headers=headers)
 
@@ -126,20 +127,3 @@ async def cancel_execution(request: web.Request, query: Query) -> web.Response:
     services = request.app[SERVICES]
     result = await services.executions.cancel(request[CALLER], request.match_info["id"])
     return json_reply(ExecutionReply.of_result(result, services.tokens.count))
-
-
-def _byte_range(header: str | None, total: int) -> tuple[int, int]:
-    """Return where to begin and how much to read."""
-    if header is None:
-        return 0, total
-    found = BYTE_RANGE.match(header.strip())
-    if found is None or not (found[1] or found[2]):
-        raise RangeNotSatisfiable("The Range header must have the form bytes=FIRST-LAST.")
-    if not found[1]:
-        return max(0, total - int(found[2])), int(found[2])
-    first, last = int(found[1]), int(found[2]) if found[2] else None
-    if last is None:
-        return first, LARGEST_SLICE
-    if last < first:
-        raise RangeNotSatisfiable("The range must not end before it begins.")
-    return first, last - first + 1

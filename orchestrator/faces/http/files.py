@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import binascii
 import re
 from base64 import b64decode
@@ -12,7 +11,7 @@ from aiohttp import web
 from pydantic import Field
 
 from orchestrator.domain.errors import FileNotFound, InvalidRequest, UnsupportedContentType
-from orchestrator.domain.files import SHA256, Upload, is_name
+from orchestrator.domain.files import SHA256, Upload, UploadPlace, is_name
 from orchestrator.faces.bodies import Body, FileBody, files_path, iso
 from orchestrator.faces.context import CALLER, SERVICES
 from orchestrator.faces.http.downloads import send_file
@@ -23,6 +22,8 @@ from orchestrator.service.complaints import MUST_BE
 # As RFC 9530 writes it, among other hashes.
 _DIGEST = re.compile(r"(?:^|,)\s*sha-256=:([A-Za-z0-9+/=]{1,100}):\s*(?=,|$|;)")
 _DIGEST_HEADERS = ("Content-Digest", "Repr-Digest")
+_PLACE = rf"^[0-9]{{1,15}}\.[0-9]{{1,20}}-{SHA256.pattern}$"
+MOST_LISTED = 500
 
 
 class UploadQuery(Query):
@@ -60,10 +61,26 @@ class UploadBody(Body):
         )
 
 
+class UploadsQuery(Query):
+    limit: int = Field(MOST_LISTED, ge=1, le=MOST_LISTED, description=f"How many, {MOST_LISTED} by default.")
+    before: str | None = Field(
+        None,
+        pattern=_PLACE,
+        description="The `next` of the previous page.",
+        json_schema_extra={MUST_BE: "the `next` of the previous page"},
+    )
+
+    @property
+    def place(self) -> UploadPlace | None:
+        at, _, sha256 = (self.before or "").partition("-")
+        return (float(at), sha256) if sha256 else None
+
+
 class UploadList(Body):
-    """What you have sent, newest first."""
+    """A page of what you have sent, newest first."""
 
     files: list[UploadBody]
+    next: str | None = Field(description="Pass as `before` to read on; null at the end.")
 
 
 class Deleted(Body):
@@ -110,11 +127,10 @@ async def upload(request: web.Request, query: UploadQuery) -> web.Response:
     return reply
 
 
-async def list_uploads(request: web.Request, query: Query) -> web.Response:
-    services, caller = request.app[SERVICES], request[CALLER]
-    async with services.questions.reserve(caller.key_name, 1):  # for a thread: there may be a hundred thousand
-        uploads = await services.files.uploads(caller)
-        return await asyncio.to_thread(lambda: json_reply(UploadList(files=[UploadBody.of(each) for each in uploads])))
+async def list_uploads(request: web.Request, query: UploadsQuery) -> web.Response:
+    uploads = await request.app[SERVICES].files.uploads(request[CALLER], query.limit, query.place)
+    following = "{!r}-{}".format(*uploads[-1].place) if len(uploads) == query.limit else None
+    return json_reply(UploadList(files=[UploadBody.of(each) for each in uploads], next=following))
 
 
 async def get_upload(request: web.Request, query: Query) -> web.Response:

@@ -41,6 +41,8 @@ from orchestrator.domain.errors import (
     ToolDenied,
     ToolNotFound,
     TooManyInBackground,
+    TooManyUploads,
+    TooManyWorkspaces,
     UnsupportedContentType,
     WorkspaceBusy,
     WorkspaceNotFound,
@@ -77,7 +79,7 @@ IDEMPOTENCY_KEY = Parameter(
     "Idempotency-Key",
     "header",
     "Requests with the same key share one execution, also after a restart. One that was cut off before it called a "
-    "tool is run again; one that had called tools is not.",
+    "tool or changed its workspace is run again; another is not.",
     {"type": "string", "minLength": 1, "maxLength": execute.MAX_IDEMPOTENCY_KEY},
 )
 LAST_EVENT_ID = Parameter(
@@ -129,7 +131,8 @@ ROUTES = (
         parameters=(IDEMPOTENCY_KEY,),
         errors=(
             *(*BODY_ERRORS, IdempotencyMismatch, AlreadyInterrupted, QueueFull, TooManyInBackground),
-            *(FileNotFound, NotFound, FileTooLarge, WorkspaceNotFound, WorkspaceBusy, QuotaExceeded, StoreUnavailable),
+            *(FileNotFound, NotFound, FileTooLarge, StoreUnavailable),
+            *(WorkspaceNotFound, WorkspaceBusy, TooManyWorkspaces),
             *(*NOT_NOW, OrchestratorError),
         ),
     ),
@@ -243,7 +246,8 @@ ROUTES = (
         parameters=(CONTENT_DIGEST,),
         takes=OCTETS,
         errors=(
-            *(UnsupportedContentType, FileTooLarge, DigestMismatch, BodyTooSlow, IntakeFull, QuotaExceeded),
+            *(UnsupportedContentType, FileTooLarge, DigestMismatch, BodyTooSlow, IntakeFull),
+            *(QuotaExceeded, TooManyUploads),
             *FILE_ERRORS,
         ),
     ),
@@ -252,8 +256,9 @@ ROUTES = (
         "/files",
         files.list_uploads,
         "listUploads",
-        "List the files that you have sent",
-        (Reply("The files, newest first.", files.UploadList),),
+        "List the files that you have sent, newest first",
+        (Reply("The files.", files.UploadList),),
+        query=files.UploadsQuery,
         errors=FILE_ERRORS,
     ),
     Route(
@@ -316,7 +321,7 @@ ROUTES = (
         (Reply("The workspace as it is now.", workspaces.WorkspaceBody),),
         body=workspaces.RestoreRequest,
         parameters=(WORKSPACE,),
-        errors=(*BODY_ERRORS, WorkspaceNotFound, FileNotFound, WorkspaceBusy, QuotaExceeded, *FILE_ERRORS),
+        errors=(*BODY_ERRORS, WorkspaceNotFound, FileNotFound, WorkspaceBusy, *FILE_ERRORS),
     ),
     Route(
         "DELETE",

@@ -35,6 +35,24 @@ def test_a_name_that_leaves_its_folder_or_that_no_folder_takes_is_refused(name):
 
 
 @pytest.mark.parametrize(
+    ("name", "rule"),
+    [
+        ("x" * 300, "Each part between slashes must have at most 255 bytes; one has 300."),
+        ("a/" + "é" * 128, "Each part between slashes must have at most 255 bytes; one has 256."),
+        ("abcdefgh/" * 60 + "a", "It must have at most 512 characters; it has 541."),
+        ("/".join("a" * 33), "It must have at most 32 parts between slashes; it has 33."),
+        ("../x", "It must be a relative path such as `data/orders.csv`, without `.`, `..` or `//`."),
+        ("a\x1b", "It must have no control characters."),
+        ("\ud800", "It must be Unicode text; it holds a lone surrogate."),
+    ],
+)
+def test_a_refused_name_is_told_the_rule_that_it_breaks(name, rule):
+    with pytest.raises(InvalidRequest) as refused:
+        require_name(name)
+    assert refused.value.message.endswith(f"is no name for a file. {rule}")
+
+
+@pytest.mark.parametrize(
     ("name", "shown"),
     [
         (b"plain.txt", "plain.txt"),
@@ -69,7 +87,7 @@ def test_the_ending_of_a_name_tells_the_media_type(name, media_type):
 @pytest.mark.parametrize("name", ["", "-a", ".a", "a/b", "a b", "ä", "a" * 65, "a\n"])
 def test_a_workspace_has_a_plain_name(name):
     assert require_workspace_name("Project_1.x-2") == "Project_1.x-2"
-    with pytest.raises(InvalidRequest, match="1 to 64 letters"):
+    with pytest.raises(InvalidRequest, match=r"1 to 64 letters .* must begin with a letter or a digit"):
         require_workspace_name(name)
 
 

@@ -25,6 +25,7 @@ def read(name="a.csv", **entry):
         ({"sha256": HASH}, FromUpload(HASH)),
         ({"from": {"execution": "e1", "name": "out/b.csv"}}, FromExecution("e1", "out/b.csv")),
         ({"from": {"workspace": "notes", "name": "b.csv"}}, FromWorkspace("notes", "b.csv")),
+        ({"from": {"workspace": "notes", "name": "b", "version": "e1"}}, FromWorkspace("notes", "b", "e1")),
     ],
 )
 def test_each_way_to_give_a_file_is_understood(entry, source):
@@ -45,6 +46,7 @@ def test_each_way_to_give_a_file_is_understood(entry, source):
         ({"sha256": f"{HASH}\n"}, "`sha256` must have 64 hexadecimal digits"),
         ({"from": {"name": "a"}}, "`from` must have either `execution` or `workspace`, and `name`"),
         ({"from": {"execution": "e", "workspace": "w", "name": "a"}}, "`from` must have either"),
+        ({"from": {"execution": "e", "version": "e", "name": "a"}}, "`version` of `from` goes with `workspace`"),
     ],
 )
 def test_what_is_wrong_is_told_with_the_name_of_the_file(entry, complaint):

@@ -8,6 +8,11 @@ from orchestrator.domain.execution import Language
 from orchestrator.service.complaints import complaints
 
 
+class Entry(BaseModel):
+    name: str
+    size: int | None = None
+
+
 class Form(BaseModel):
     model_config = ConfigDict(alias_generator=to_camel, extra="forbid", strict=True)
 
@@ -19,6 +24,8 @@ class Form(BaseModel):
     query: str | list[str] = ""
     least: int = Field(0, ge=0)
     quiet: bool = False
+    entries: dict[str, Entry] | None = None
+    steps: list[Entry] = Field(default_factory=list)
 
 
 def told(**given) -> str:
@@ -39,6 +46,11 @@ def told(**given) -> str:
         ({"key": ""}, "`key` must be a string of 1 to 255 characters."),
         ({"least": -1}, "`least` must be a whole number of at least 0."),
         ({"quiet": "no"}, "`quiet` must be true or false."),
+        ({"entries": []}, "`entries` must be an object."),
+        ({"entries": {"a": "x"}}, "`entries.a` must be an object."),
+        ({"entries": {"a": {"name": 1}}}, "`entries.a.name` must be a string."),
+        ({"entries": {"a": {}}}, "`entries.a.name` is missing."),
+        ({"steps": [{"name": "a", "size": "x"}]}, "`steps.0.size` must be a whole number."),
     ],
 )
 def test_each_says_what_must_be(given, sentence):
@@ -46,7 +58,7 @@ def test_each_says_what_must_be(given, sentence):
 
 
 def test_what_is_unknown_is_told_with_what_is_known():
-    known = "`code`, `pageLimit`, `seconds`, `language`, `key`, `query`, `least`, `quiet`"
+    known = "`code`, `pageLimit`, `seconds`, `language`, `key`, `query`, `least`, `quiet`, `entries`, `steps`"
     assert told(bogus=1) == f"`bogus` is unknown; known are {known}."
 
 

@@ -11,12 +11,15 @@ from orchestrator.domain.errors import (
     IntakeFull,
     JournalUnavailable,
     SandboxFault,
+    TooManyWorkspaces,
     WorkspaceBusy,
 )
 from orchestrator.domain.execution import CancelledBy, Language, Outcome, State
 from orchestrator.domain.files import FromUpload, FromWorkspace, Given, Keep, Why, WorkspaceUse
+from orchestrator.domain.ledger import CallOutcome
 from orchestrator.service import executions as executions_module
 from orchestrator.service.executions import ProgramRequest, new_execution_id
+from tests.support.api import until
 from tests.support.fake_engine import (
     CHANGE_THE_WORKSPACE,
     COPY_THE_INPUTS,
@@ -31,7 +34,7 @@ from tests.support.fake_engine import (
     LEAVE_MORE_THAN_FITS,
 )
 from tests.support.fake_storage import MEBIBYTE
-from tests.support.samples import DEVELOPER, OTHER_DEVELOPER
+from tests.support.samples import DEVELOPER, OTHER_DEVELOPER, tool_call
 from tests.unit.service.test_executions import Service
 
 PROJECT = WorkspaceUse("project")
@@ -87,6 +90,21 @@ async def test_every_ending_keeps_the_files(service, code, outcome):
 async def test_a_program_that_times_out_keeps_its_files(service):
     result = await run(service, LEAVE_A_FILE_THEN_GO_ON, timeout_seconds=0.05)
     assert (result.outcome, await content(service, result, "left.txt")) == (Outcome.TIMED_OUT, b"left")
+
+
+@pytest.mark.parametrize("code", [LEAVE_A_FILE, LEAVE_A_FILE_THEN_GO_ON], ids=["completed", "timed out"])
+async def test_calls_under_way_end_with_the_program_and_not_with_its_files(service, code):
+    service.tool_calls.made = (tool_call(CallOutcome.IN_FLIGHT),)
+    service.engine.may_hand_over.clear()
+    running = await begin(service, code, timeout_seconds=0.05)
+    await until(lambda: any(sandbox.handing_over for sandbox in service.engine.sandboxes))
+    (grant,) = service.tool_calls.grants
+    assert (grant.open, running.finished) == (False, False)
+    grant.made = (tool_call(CallOutcome.DONE),)  # an answer that comes now is nobody's
+    service.engine.may_hand_over.set()
+    record = (await running.result()).record
+    assert [call.outcome for call in record.tool_calls] == [CallOutcome.IN_FLIGHT]
+    assert [file.name for file in record.files] == ["left.txt"]
 
 
 @pytest.mark.parametrize("by", list(CancelledBy))
@@ -165,6 +183,26 @@ async def test_a_workspace_lasts_from_one_execution_to_the_next(service):
     assert await content(service, other, "n") == b"3"
 
 
+async def test_a_file_of_an_earlier_version_is_given(service):
+    first = await run(service, CHANGE_THE_WORKSPACE, workspace=PROJECT)
+    await run(service, CHANGE_THE_WORKSPACE, workspace=PROJECT)
+    asked = {"files": {"n": FromWorkspace("project", "count", first.execution_id)}, "idempotency_key": "k"}
+    result = await run(service, COPY_THE_INPUTS, **asked)
+    assert await content(service, result, "n") == b"1"
+    with pytest.raises(IdempotencyMismatch):
+        await begin(service, COPY_THE_INPUTS, **{**asked, "files": {"n": FromWorkspace("project", "count")}})
+
+
+async def test_a_workspace_beyond_the_number_that_is_allowed_is_refused_before_anything_runs(service):
+    for number in range(4):
+        await run(service, CHANGE_THE_WORKSPACE, workspace=WorkspaceUse(f"w{number}"))
+    ran = len(service.engine.programs_run)
+    with pytest.raises(TooManyWorkspaces):
+        await begin(service, CHANGE_THE_WORKSPACE, workspace=WorkspaceUse("another"))
+    assert len(service.engine.programs_run) == ran
+    assert (await run(service, CHANGE_THE_WORKSPACE, workspace=WorkspaceUse("w0"))).stdout == b"2\n"
+
+
 async def test_an_execution_that_does_not_complete_leaves_its_workspace_as_it_was(service):
     await run(service, CHANGE_THE_WORKSPACE, workspace=PROJECT)
     for asked in ({"workspace": PROJECT}, {"workspace": replace(PROJECT, keep=Keep.ALWAYS)}):
@@ -198,7 +236,7 @@ async def test_the_second_waits_for_the_first_without_taking_a_place_among_the_r
 
 async def test_whoever_does_not_want_to_wait_is_refused(service):
     first = await begin(service, FOREVER, workspace=PROJECT)
-    with pytest.raises(WorkspaceBusy):
+    with pytest.raises(WorkspaceBusy, match=f"Execution {first.execution.id} has the workspace project"):
         await begin(service, workspace=replace(PROJECT, wait=False))
     first.cancel()
     await first.result()

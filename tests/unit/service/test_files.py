@@ -14,6 +14,7 @@ from orchestrator.domain.errors import (
     InvalidRequest,
     NotFound,
     QuotaExceeded,
+    TooManyUploads,
 )
 from orchestrator.domain.execution import Ending, ExecutionResult, Outcome, Shares
 from orchestrator.domain.files import (
@@ -165,7 +166,7 @@ async def test_an_upload_is_named_by_its_hash_and_its_callers_own(storage):
     with pytest.raises(FileNotFound):
         await find(storage, {"a": FromUpload(upload.sha256)}, OTHER_DEVELOPER)
     await storage.files.delete_upload(DEVELOPER, upload.sha256)
-    assert await storage.files.uploads(DEVELOPER) == []
+    assert await storage.files.uploads(DEVELOPER, 10) == []
 
 
 @pytest.mark.parametrize(
@@ -175,7 +176,7 @@ async def test_an_upload_is_named_by_its_hash_and_its_callers_own(storage):
 async def test_a_wrong_or_too_large_upload_leaves_nothing(storage, given, expected, error):
     with pytest.raises(error):
         await storage.files.upload(DEVELOPER, pieces(*given), expected)
-    assert await storage.files.uploads(DEVELOPER) == []
+    assert await storage.files.uploads(DEVELOPER, 10) == []
     assert storage.contents.under_way == 0
 
 
@@ -198,8 +199,39 @@ async def test_uploads_end_at_the_callers_quota_and_leave_others_theirs(journal)
     assert await storage.files.of_execution(DEVELOPER, "e1") == (), "files of executions make room"
     with pytest.raises(QuotaExceeded):
         await storage.files.upload(DEVELOPER, pieces(b"3"))
-    assert (len(await storage.files.uploads(DEVELOPER)), storage.contents.under_way) == (2, 0)
+    assert (len(await storage.files.uploads(DEVELOPER, 10)), storage.contents.under_way) == (2, 0)
     await storage.files.upload(OTHER_DEVELOPER, pieces(b"3"))
+
+
+async def test_a_caller_has_a_bounded_number_of_uploads_and_may_send_one_of_them_again(storage):
+    sent = [await storage.files.upload(DEVELOPER, pieces(b"%d" % number)) for number in range(RULES.max_uploads)]
+
+    async def unread() -> AsyncIterator[bytes]:
+        pytest.fail("it was read")
+        yield b""
+
+    with pytest.raises(TooManyUploads, match="You have 4 uploads; at most 4 are kept"):
+        await storage.files.upload(DEVELOPER, unread())
+    with pytest.raises(TooManyUploads):
+        await storage.files.upload(DEVELOPER, unread(), "0" * 64)
+    assert (await storage.files.upload(DEVELOPER, pieces(b"0"), sent[0].sha256)).sha256 == sent[0].sha256
+    await storage.files.upload(OTHER_DEVELOPER, pieces(b"new"))
+    await storage.files.delete_upload(DEVELOPER, sent[1].sha256)
+    await storage.files.upload(DEVELOPER, pieces(b"new"))
+
+
+async def test_two_uploads_at_once_cannot_have_the_last_place(storage):
+    for number in range(RULES.max_uploads - 1):
+        await storage.files.upload(DEVELOPER, pieces(b"%d" % number))
+
+    async def with_another_meanwhile() -> AsyncIterator[bytes]:
+        yield b"first"
+        await storage.files.upload(DEVELOPER, pieces(b"second"))
+
+    with pytest.raises(TooManyUploads):
+        await storage.files.upload(DEVELOPER, with_another_meanwhile())
+    assert len(await storage.files.uploads(DEVELOPER, 10)) == RULES.max_uploads
+    assert storage.contents.under_way == 0
 
 
 async def test_the_oldest_files_of_a_caller_make_room_for_its_new_ones(journal):

@@ -79,6 +79,30 @@ async def test_of_many_left_out_some_are_named_and_all_are_counted(contents):
     assert (len(kept.left_out), kept.left_out_count, kept.left_out[0].name) == (MAX_TOLD, 100_000, "0\\x1b")
 
 
+async def test_what_the_sandbox_left_out_and_what_was_refused_here_add_up(contents):
+    keeper = Keeper(contents, {})
+    for number in range(MAX_TOLD):
+        await keeper.leave_out(Place.OUT, b"%d" % number, 1, Why.TOO_LARGE)
+    for number in range(5):
+        await hand_over(keeper, b"x" * (300 + number), b"1")
+    await keeper.close({Place.OUT: 30})
+    kept = keeper.kept(Place.OUT)
+    assert (len(kept.left_out), kept.left_out_count) == (MAX_TOLD, 35)
+
+
+@pytest.mark.parametrize("full", [False, True])
+async def test_a_file_that_breaks_off_is_left_out_once(contents, full):
+    keeper = Keeper(contents, {})
+    contents.full = full
+    await keeper.begin(Place.OUT, b"cut", 2 * WRITE_BYTES)
+    await keeper.write(b"x" * WRITE_BYTES)
+    await keeper.leave_out(Place.OUT, b"cut", 2 * WRITE_BYTES, Why.LOST)
+    await keeper.close({Place.OUT: 1})
+    kept = keeper.kept(Place.OUT)
+    assert [(each.name, each.why) for each in kept.left_out] == [("cut", Why.QUOTA if full else Why.LOST)]
+    assert (kept.left_out_count, contents.under_way) == (1, 0)
+
+
 async def test_a_full_disk_leaves_out_what_it_cannot_take_and_ends_nothing(contents):
     keeper = Keeper(contents, {})
     await hand_over(keeper, b"before", b"1")

@@ -6,11 +6,18 @@ from dataclasses import replace
 import pytest
 
 from orchestrator.domain.access import Caller, Role
-from orchestrator.domain.errors import FileNotFound, InvalidRequest, QueueFull, WorkspaceBusy, WorkspaceNotFound
+from orchestrator.domain.errors import (
+    FileNotFound,
+    InvalidRequest,
+    QueueFull,
+    TooManyWorkspaces,
+    WorkspaceBusy,
+    WorkspaceNotFound,
+)
 from orchestrator.domain.execution import Outcome, Shares
 from orchestrator.domain.files import LEAST_BYTES, File, Keep, Kept, LeftOut, Why, WorkspaceUse
 from tests.support.fake_journal import FakeJournal
-from tests.support.fake_storage import FakeStorage
+from tests.support.fake_storage import MEBIBYTE, RULES, FakeStorage
 from tests.support.samples import DEVELOPER, OTHER_DEVELOPER
 
 PROJECT = WorkspaceUse("project")
@@ -80,7 +87,39 @@ async def test_what_was_not_handed_over_whole_is_no_version(workspaces):
 async def test_a_version_is_kept_only_if_no_file_is_missing_from_it(workspaces, why, is_kept):
     end = await work(workspaces, "e1", kept("a", left_out=(LeftOut("x", why, 1),), left_out_count=1))
     assert (end.kept, [each.name for each in end.left_out]) == (is_kept, ["x"])
-    assert is_kept or "x could not be kept" in end.why_not
+    assert is_kept or "could not be kept" in end.why_not
+
+
+@pytest.mark.parametrize(
+    ("left_out", "count", "told"),
+    [
+        ((LeftOut("big", Why.TOO_LARGE, 40 * MEBIBYTE),), 1, "'big' could not be kept (40 MiB, too large"),
+        ((LeftOut("a", Why.LOST), LeftOut("b", Why.LOST)), 5, "'a' could not be kept ("),
+        ((LeftOut("a", Why.LOST), LeftOut("b", Why.LOST)), 5, ", and 4 more."),
+        (
+            tuple(LeftOut(str(number), Why.TOO_MANY) for number in range(20)),
+            800,
+            f"800 of 802 files could not be kept: a workspace holds at most {RULES.workspace.max_files}.",
+        ),
+        (tuple(LeftOut(str(number), Why.NOT_A_FILE) for number in range(20)), 23, "3 files could not be kept."),
+        ((LeftOut(".", Why.NOT_A_FILE),), 1, "/workspace/files itself was replaced by something else."),
+        ((LeftOut(".", Why.UNREADABLE),), 1, "/workspace/files itself could not be read."),
+    ],
+    ids=["one", "the first", "and others", "too many", "behind links", "replaced", "unreadable"],
+)
+async def test_it_is_told_what_a_version_would_lack(workspaces, left_out, count, told):
+    await work(workspaces, "e1", kept("a"))
+    end = await work(workspaces, "e2", kept("a", "bb", left_out=left_out, left_out_count=count))
+    assert (end.kept, end.version, end.left_out, end.left_out_count) == (False, "e1", left_out, count)
+    assert told in end.why_not
+
+
+async def test_a_folder_that_was_replaced_does_not_empty_its_workspace(workspaces):
+    await work(workspaces, "e1", kept("a"))
+    replaced = Kept((), (LeftOut(".", Why.NOT_A_FILE),), 1)
+    for use in (PROJECT, replace(PROJECT, keep=Keep.ALWAYS)):
+        end = await work(workspaces, "e2", replaced, use=use)
+        assert (end.kept, end.version, end.files) == (False, "e1", 1)
 
 
 async def test_an_earlier_version_is_restored_and_the_restoring_undone_by_one_call_each(workspaces):
@@ -93,6 +132,15 @@ async def test_an_earlier_version_is_restored_and_the_restoring_undone_by_one_ca
     assert [each.execution_id for each in await workspaces.versions(DEVELOPER, "project")] == ["e4", "e2", "e3"]
     with pytest.raises(FileNotFound, match="no version e1"):
         await workspaces.restore(DEVELOPER, "project", "e1")
+
+
+async def test_a_version_has_the_time_of_its_restoring(workspaces):
+    for number in (1, 2):
+        await work(workspaces, f"e{number}", kept("a" * number))
+    restored = await workspaces.restore(DEVELOPER, "project", "e1")
+    newest, older = await workspaces.versions(DEVELOPER, "project")
+    assert (newest, newest.execution_id) == (restored, "e1")
+    assert newest.made_at > older.made_at
 
 
 async def test_the_second_execution_waits_for_the_first_and_the_third_for_the_second(workspaces):
@@ -111,16 +159,18 @@ async def test_the_second_execution_waits_for_the_first_and_the_third_for_the_se
 
 async def test_whoever_does_not_want_to_wait_is_refused_at_once(workspaces):
     impatient = replace(PROJECT, wait=False)
-    first = workspaces.queue(DEVELOPER, impatient)
-    with pytest.raises(WorkspaceBusy, match="project"):
-        workspaces.queue(DEVELOPER, impatient)
-    with pytest.raises(WorkspaceBusy):
-        await workspaces.restore(DEVELOPER, "project", "e1")
-    with pytest.raises(WorkspaceBusy):
-        await workspaces.delete(DEVELOPER, "project")
+    first = workspaces.queue(DEVELOPER, impatient, "e1")
+    with pytest.raises(WorkspaceBusy, match=r"Execution e1 has the workspace project\. Leave `wait`") as refused:
+        workspaces.queue(DEVELOPER, impatient, "e2")
+    assert refused.value.execution_id == "e1"
+    for use in (workspaces.restore(DEVELOPER, "project", "e1"), workspaces.delete(DEVELOPER, "project")):
+        with pytest.raises(WorkspaceBusy, match=r"Execution e1 has the workspace project\.$"):
+            await use
     assert workspaces.queue(OTHER_DEVELOPER, impatient).has_come, "another caller's is another workspace"
     first.leave()
     assert workspaces.queue(DEVELOPER, impatient).has_come
+    with pytest.raises(WorkspaceBusy, match="is just being restored or deleted"):
+        workspaces.queue(DEVELOPER, impatient, "e2")
 
 
 async def test_a_caller_waits_for_a_bounded_number_of_workspaces(workspaces):
@@ -171,6 +221,10 @@ async def test_workspaces_are_bounded_in_number_and_size(workspaces):
         None,
         "At most 4 workspaces are allowed; delete one first.",
     )
+    with pytest.raises(TooManyWorkspaces, match="There are 4 workspaces, and w5 would be another; at most 4"):
+        await workspaces.require_place_for(DEVELOPER, "w5")
+    await workspaces.require_place_for(DEVELOPER, "w3")
+    await workspaces.require_place_for(OTHER_DEVELOPER, "w5")
     small = FakeStorage(FakeJournal(), stored=Shares(100 * LEAST_BYTES, LEAST_BYTES)).workspaces
     assert "quota" in (await work(small, "e1", kept("a", "bb"))).why_not
 

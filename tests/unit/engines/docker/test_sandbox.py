@@ -42,7 +42,7 @@ class Killed:
     async def bring(self, path, pieces):
         raise SandboxFault("the connection to it ended")
 
-    async def run(self, program, receive, pass_, sink):
+    async def run(self, program, receive, pass_, sink, ended):
         raise SandboxFault("the connection to it ended")
 
     def close(self):

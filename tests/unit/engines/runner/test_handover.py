@@ -47,15 +47,21 @@ class Ran:
         self.leash, self.sink = MemoryLeash(), MemorySink() if sink is None else sink
         self.session = SupervisorSession(self.leash, "sandbox", refuse)
         self._program = Program("import servers", limits(), check=check, hands_over=places)
+        self.ended = 0
 
     async def begin(self, *frames):
-        running = asyncio.create_task(self.session.run(self._program, lambda *seen: None, sink=self.sink))
+        running = asyncio.create_task(
+            self.session.run(self._program, lambda *seen: None, sink=self.sink, ended=self._count_end)
+        )
         await asyncio.sleep(0)
         self.say(*frames)
         return running
 
     async def end(self, *frames):
         return await asyncio.wait_for(await self.begin(*frames), 10)
+
+    def _count_end(self):
+        self.ended += 1
 
     def say(self, *frames):
         for frame in frames:
@@ -78,6 +84,16 @@ async def test_files_reach_the_sink_and_run_returns_when_it_has_all(ran):
     assert (ran.sink.out, ran.sink.workspace) == ({"a/b": b"hello", "empty": b""}, {"kept": None})
     assert ran.sink.left_out == {(Place.OUT, b"big"): (Why.TOO_LARGE, 7)}
     assert ran.sink.left_out_count == {Place.OUT: 30, Place.WORKSPACE: 0}
+
+
+async def test_the_end_of_the_program_is_told_before_its_files_come(ran):
+    running = await ran.begin()
+    assert ran.ended == 0
+    ran.say(REPORT)
+    assert (ran.ended, running.done()) == (1, False)
+    ran.say(file(b"a", 1), content(b"1"), end())
+    await running
+    assert ran.ended == 1
 
 
 async def test_connections_end_with_the_program_and_not_with_its_files(ran, monkeypatch):

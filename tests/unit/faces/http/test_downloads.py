@@ -42,6 +42,7 @@ def test_a_name_is_written_so_that_nothing_of_it_is_taken_for_more_than_a_name(n
         ("bytes=-300", (0, 10)),
         ("bytes=5-999999999999999999", (5, 5)),
         (" bytes=9-9 ", (9, 1)),
+        ("Bytes=0-0", (0, 1)),
     ],
 )
 def test_a_range_is_found_within_the_file(header, found):
@@ -51,11 +52,16 @@ def test_a_range_is_found_within_the_file(header, found):
 @pytest.mark.parametrize(
     "header",
     [
-        *("bytes=", "bytes=-", "bytes=10-", "bytes=5-4", "bytes=-0", "bytes=0-1,3-4", "bytes=--1", "bytes=-1-2"),
-        *("bytes=1e3-", "bytes=٣-", "bytes=0x1-", "bytes = 0-1", "bytes=9999999999999999999-", "bytes=0-" + "9" * 5000),
+        *(None, "", "bytes=", "bytes=-", "bytes=5-4", "bytes=0-1,3-4", "bytes=--1", "bytes=-1-2", "lines=1-2"),
+        *("bytes=1e3-", "bytes=٣-", "bytes=0x1-", "bytes = 0-1", "bytes=0-" + "9" * 5000),
     ],
 )
-def test_any_other_range_is_refused(header):
+def test_a_range_that_is_invalid_or_several_is_ignored(header):
+    assert byte_range(header, 10) is None
+
+
+@pytest.mark.parametrize("header", ["bytes=10-", "bytes=10-12", "bytes=-0", f"bytes={'9' * 1000}-"])
+def test_a_range_that_begins_after_the_end_is_refused(header):
     with pytest.raises(RangeNotSatisfiable):
         byte_range(header, 10)
 

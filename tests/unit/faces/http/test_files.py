@@ -13,7 +13,7 @@ import aiohttp
 import pytest
 from yarl import URL
 
-from orchestrator.domain.errors import WorkspaceBusy
+from orchestrator.domain.errors import QuotaExceeded, WorkspaceBusy
 from orchestrator.domain.execution import Ending, ExecutionResult, Outcome
 from orchestrator.domain.files import (
     FromExecution,
@@ -183,6 +183,8 @@ async def test_files_need_a_key(place):
         ("bytes=-2", 206, b"89", "bytes 8-9/10"),
         ("bytes=3-999999", 206, b"3456789", "bytes 3-9/10"),
         ("lines=1-2", 200, b"0123456789", None),
+        ("bytes=5-2", 200, b"0123456789", None),
+        ("bytes=0-1,3-4", 200, b"0123456789", None),
     ],
 )
 async def test_a_range_of_a_file_can_be_read(place, api, asked, status, content, content_range):
@@ -191,8 +193,8 @@ async def test_a_range_of_a_file_can_be_read(place, api, asked, status, content,
     assert (response.status, got, response.headers.get("Content-Range")) == (status, content, content_range)
 
 
-@pytest.mark.parametrize("asked", ["bytes=10-", "bytes=0-1,3-4", "bytes=-0", "bytes=5-2", "bytes=9999999999999999999-"])
-async def test_a_range_that_is_none_says_how_long_the_file_is(place, api, asked):
+@pytest.mark.parametrize("asked", ["bytes=10-", "bytes=-0", "bytes=9999999999999999999-"])
+async def test_a_range_after_the_end_says_how_long_the_file_is(place, api, asked):
     place.files.leave(DEVELOPER, "e1", {"a.txt": b"0123456789"})
     response, got = await fetched(api, "/executions/e1/files/a.txt", Range=asked)
     assert (response.status, json.loads(got)["code"]) == (416, "range_not_satisfiable")
@@ -307,7 +309,44 @@ async def test_what_another_caller_has_sent_is_as_if_it_were_not_there(place, ap
         for caller in (other, admin):
             assert (await caller.get(f"/files/{HASH}"))[1]["code"] == "file_not_found"
             assert (await caller.delete(f"/files/{HASH}"))[0] == 404
-            assert (await caller.get("/files"))[1] == {"files": []}
+            assert (await caller.get("/files"))[1] == {"files": [], "next": None}
+
+
+async def test_what_was_sent_is_listed_in_pages(api):
+    for number in range(5):
+        await sent(api, b"%d" % number)
+    _, whole = await api.get("/files")
+    assert (len(whole["files"]), whole["next"]) == (5, None)
+    pages, before = [], {}
+    while True:
+        _, page = await api.get("/files", params={"limit": "2", **before})
+        pages.append(page["files"])
+        if page["next"] is None:
+            break
+        before = {"before": page["next"]}
+    assert [len(page) for page in pages] == [2, 2, 1]
+    assert [file for page in pages for file in page] == whole["files"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "complaint"),
+    [
+        ({"limit": "0"}, "`limit` must be a whole number from 1 to 500."),
+        ({"before": "7"}, "`before` must be the `next` of the previous page."),
+        ({"before": f"1e5-{HASH}"}, "`before` must be the `next` of the previous page."),
+    ],
+)
+async def test_a_page_that_cannot_be_is_refused(api, asked, complaint):
+    status, problem = await api.get("/files", params=asked)
+    assert (status, problem["detail"]) == (422, complaint)
+    assert "run" not in problem["hint"]
+
+
+async def test_a_quota_that_is_used_up_is_a_conflict_that_says_what_to_delete(place, api):
+    place.files.refusal = QuotaExceeded("There is no room for this upload.")
+    status, problem, headers = await sent(api)
+    assert (status, problem["code"], "Retry-After" in headers) == (409, "quota_exceeded", False)
+    assert "DELETE /files/{sha256}" in problem["hint"]
 
 
 def digest(content: bytes, algorithm: str = "sha-256") -> str:
@@ -484,6 +523,7 @@ async def test_the_reply_tells_what_was_kept_and_what_was_not(place, api):
     (file,) = place.files.leave(DEVELOPER, "e1", {"a b.csv": b"1,2"})
     left_out = (LeftOut("big.bin", Why.TOO_LARGE, 10**9),)
     end = WorkspaceEnd("notes", kept=False, version="e0", files=2, bytes=7, why_not="It failed.", left_out=left_out)
+    end = replace(end, left_out_count=4)
     place.executions.result = completed(files=(file,), left_out=left_out, left_out_count=3, workspace=end)
     _, reply = await api.post("/execute", {"code": "1"})
     assert [(each["name"], each["url"]) for each in reply["files"]] == [("a b.csv", "/executions/e1/files/a%20b.csv")]
@@ -497,13 +537,14 @@ async def test_the_reply_tells_what_was_kept_and_what_was_not(place, api):
         "bytes": 7,
         "whyNot": "It failed.",
         "leftOut": reply["filesLeftOut"],
+        "leftOutCount": 4,
     }
 
 
 async def test_a_workspace_in_use_is_a_conflict_for_one_who_does_not_wait(place, api):
-    place.executions.refusal = WorkspaceBusy("Another execution has the workspace.")
+    place.executions.refusal = WorkspaceBusy("Execution e1 has the workspace.", execution_id="e1")
     status, problem = await api.post("/execute", {"code": "1", "workspace": "notes", "wait": False})
-    assert (status, problem["code"]) == (409, "workspace_busy")
+    assert (status, problem["code"], problem["executionId"]) == (409, "workspace_busy", "e1")
 
 
 @pytest.mark.parametrize(
@@ -513,11 +554,12 @@ async def test_a_workspace_in_use_is_a_conflict_for_one_who_does_not_wait(place,
         ({"files": {"a": {}}}, "The file `a` must have one of"),
         ({"files": {"a": {"text": "", "sha256": HASH}}}, "it has `text` and `sha256`."),
         ({"files": {"a.csv": {"path": "/etc/passwd"}}}, "`files.a.csv.path` is unknown; known are `text`, `base64`,"),
-        ({"files": {"a": {"text": 5}}}, "`files.a.text`: Input should be a valid string."),
-        ({"files": {"a": {"from": {"name": "b", "x": 1}}}}, "known are `execution`, `workspace`, `name`"),
+        ({"files": {"a": {"text": 5}}}, "`files.a.text` must be a string."),
+        ({"files": {"a": {"from": 5}}}, "`files.a.from` must be an object."),
+        ({"files": {"a": {"from": {"name": "b", "x": 1}}}}, "known are `execution`, `workspace`, `version`, `name`"),
         ({"files": {"a": {"from": {"execution": "e"}}}}, "`files.a.from.name` is missing."),
-        ({"files": []}, "`files` must be an object."),
-        ({"files": {"a": "text"}}, "`files.a`"),
+        ({"files": []}, "`files` must be an object of names."),
+        ({"files": {"a": "x"}}, "`files.a` must be an object with one of `text`, `base64`, `sha256` or `from`."),
         ({"workspace": "a/b"}, "`workspace` must have 1 to 64 letters"),
         ({"workspace": "a", "keep": "never"}, "`keep` must be one of success, always."),
         ({"wait": False}, "Name it in `workspace`."),
