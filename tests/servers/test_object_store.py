@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
+from tests.servers.asking import printed, require_described_and_typed
 from tests.support.api import Api
 
 SERVERS = ("minio",)
@@ -15,19 +14,8 @@ IMPORTS = (
 )
 
 
-async def printed(api: Api, program: str) -> object:
-    result = await api.python(f"{IMPORTS}{program}")
-    assert result["outcome"] == "completed", result["stderr"]
-    return json.loads(result["output"])
-
-
 async def test_every_tool_has_a_description_and_a_typed_result(api: Api) -> None:
-    _, listing = await api.get("/tools?detail=full")
-    tools = listing["tools"]["minio"]
-    assert len(tools) == 9
-    assert [tool["name"] for tool in tools if not tool["description"]] == []
-    shapes = [(await api.get(f"/tools/info/minio/{tool['name']}"))[1]["resultShape"] for tool in tools]
-    assert set(shapes) == {"declared"}
+    await require_described_and_typed(api, "minio", count=9)
 
 
 async def test_an_object_is_uploaded_listed_described_copied_read_and_deleted(api: Api) -> None:
@@ -47,7 +35,7 @@ keys = [each["key"] for each in listed["objects"]]
 print(json.dumps([keys, listed["prefixes"], about["contentType"], about["metadata"], read["content"], read["size"],
                   part["content"], part["bytes"], left, "round-trip" in buckets]))
 """
-    assert await printed(api, program) == [
+    assert await printed(api, IMPORTS + program) == [
         ["b.csv"],
         ["notes/"],
         "text/csv",
@@ -72,7 +60,7 @@ read = download_object(bucket="binary", key="all.bin")
 empty = download_object(bucket="binary", key="empty")
 print(json.dumps([read["encoding"], read["content"] == given, read["size"], empty["content"], empty["size"]]))
 """
-    assert await printed(api, program) == ["base64", True, 256, "", 0]
+    assert await printed(api, IMPORTS + program) == ["base64", True, 256, "", 0]
 
 
 async def test_a_long_listing_is_read_page_by_page(api: Api) -> None:
@@ -89,7 +77,7 @@ while True:
     start = page["objects"][-1]["key"]
 print(json.dumps(pages))
 """
-    assert await printed(api, program) == [["0", "1", "2"], ["3", "4", "5"], ["6"]]
+    assert await printed(api, IMPORTS + program) == [["0", "1", "2"], ["3", "4", "5"], ["6"]]
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
+from tests.servers.asking import printed, require_described_and_typed
 from tests.support.api import Api, eventually
 from tests.support.stack import OptionalServers, run
 
@@ -23,19 +22,8 @@ execute_query(query=f"INSERT INTO readings {hours}")
 """
 
 
-async def printed(api: Api, program: str) -> object:
-    result = await api.python(f"{IMPORTS}{program}")
-    assert result["outcome"] == "completed", result["stderr"]
-    return json.loads(result["output"])
-
-
 async def test_every_tool_has_a_description_and_a_typed_result(api: Api) -> None:
-    _, listing = await api.get("/tools?detail=full")
-    tools = listing["tools"]["timescaledb"]
-    assert len(tools) == 6
-    assert [tool["name"] for tool in tools if not tool["description"]] == []
-    shapes = [(await api.get(f"/tools/info/timescaledb/{tool['name']}"))[1]["resultShape"] for tool in tools]
-    assert set(shapes) == {"declared"}
+    await require_described_and_typed(api, "timescaledb", count=6)
 
 
 async def test_a_hypertable_is_made_filled_described_and_aggregated_by_time(api: Api) -> None:
@@ -49,7 +37,7 @@ print(json.dumps([table[0]["timeColumn"], table[0]["chunkInterval"], table[0]["c
                   stats["earliest"], about["isHypertable"], columns,
                   [(each["bucket"][:10], each["value"]) for each in days["buckets"]]]))
 """
-    assert await printed(api, f"{READINGS}{program}") == [
+    assert await printed(api, IMPORTS + f"{READINGS}{program}") == [
         "at",
         "1 day",
         3,
@@ -64,7 +52,7 @@ print(json.dumps([table[0]["timeColumn"], table[0]["chunkInterval"], table[0]["c
 async def test_rows_are_objects_with_numbers_as_numbers_and_times_as_text(api: Api) -> None:
     query = "SELECT $1::int AS i, 1.5::numeric AS n, 'NaN'::float8 AS f, '2026-05-01'::date AS d, '[1]'::jsonb AS j"
     program = f'print(json.dumps(execute_query(query="{query}", parameters=[7])))'
-    assert await printed(api, program) == {
+    assert await printed(api, IMPORTS + program) == {
         "rows": [{"i": 7, "n": 1.5, "f": "nan", "d": "2026-05-01", "j": [1]}],
         "rowCount": 1,
         "truncated": False,
@@ -76,7 +64,7 @@ async def test_more_rows_than_fit_are_cut_and_said_to_be(api: Api) -> None:
 answer = execute_query(query="SELECT n FROM generate_series(1, 12000) n")
 print(json.dumps([len(answer["rows"]), answer["rowCount"], answer["truncated"]]))
 """
-    assert await printed(api, program) == [10_000, 12_000, True]
+    assert await printed(api, IMPORTS + program) == [10_000, 12_000, True]
 
 
 @pytest.mark.parametrize(
@@ -101,14 +89,14 @@ async def test_what_is_refused_is_an_error(api: Api, call: str, error: str) -> N
 
 
 async def test_hypertables_survive_a_restart_and_can_be_written_after_it(api: Api, servers: OptionalServers) -> None:
-    await printed(api, f"{READINGS}print(1)")
+    await printed(api, IMPORTS + f"{READINGS}print(1)")
     run("docker", "restart", servers.container("mcp-timescale"))
     await eventually(lambda: answers(api), seconds=60)
     program = """
 execute_query(query="INSERT INTO readings VALUES ('2026-06-01', 's', 99)")
 print(json.dumps(execute_query(query="SELECT count(*) AS rows, max(value) AS most FROM readings")["rows"]))
 """
-    assert await printed(api, program) == [{"rows": 73, "most": 99.0}]
+    assert await printed(api, IMPORTS + program) == [{"rows": 73, "most": 99.0}]
 
 
 async def answers(api: Api) -> bool:

@@ -130,7 +130,7 @@ class Handler(BaseHTTPRequestHandler):
                 return self.memories.forget_all(given)
         raise NotFound
 
-    do_GET = do_POST = do_PUT = do_DELETE = answer  # noqa: N815
+    do_GET = do_POST = do_PUT = do_DELETE = answer
 
 
 def main() -> None:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
@@ -13,6 +10,7 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from orchestrator.commands.cli import app
+from tests.support.fake_api import QuietHandler, serving
 
 
 class FakeDaemon:
@@ -36,25 +34,10 @@ class FakeDaemon:
 def daemon(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDaemon]:
     fake = FakeDaemon()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(QuietHandler):
         def do_GET(self) -> None:
             fake.asked.append(self.path)
-            status, body = fake.answers.pop(0)
-            data = json.dumps(body).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
+            self.answer(*fake.answers.pop(0))
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        monkeypatch.setenv("CODE_EXECUTOR_URL", f"http://127.0.0.1:{server.server_port}")
-        monkeypatch.setenv("CODE_EXECUTOR_KEY", "key")
+    with serving(Handler, monkeypatch):
         yield fake
-        server.shutdown()
-        thread.join()

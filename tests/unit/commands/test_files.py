@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from hashlib import sha256
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import unquote
 
@@ -15,6 +13,7 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from orchestrator.commands.cli import app
+from tests.support.fake_api import QuietHandler, serving
 
 BELL = "a\x07b"
 
@@ -52,7 +51,7 @@ class Daemon:
         return CliRunner().invoke(app, list(arguments), **options)
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(QuietHandler):
     fake: Daemon
 
     def do_GET(self) -> None:
@@ -70,8 +69,12 @@ class Handler(BaseHTTPRequestHandler):
         self.do_GET()
 
     def do_DELETE(self) -> None:
-        self.do_GET()
-        self.fake.uploads.pop(self.path.removeprefix("/files/"), None)
+        # Before the answer: whoever has it may look.
+        if self.fake.uploads.pop(self.path.removeprefix("/files/"), None) is None:
+            self.do_GET()
+        else:
+            self.fake.asked.append(f"{self.command} {self.path}")
+            self.answer(200, {})
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
@@ -96,22 +99,13 @@ class Handler(BaseHTTPRequestHandler):
         if self.command != "HEAD":
             self.wfile.write(data)
 
-    def log_message(self, *_: object) -> None:
-        pass
-
 
 @pytest.fixture
 def daemon(monkeypatch: pytest.MonkeyPatch) -> Iterator[Daemon]:
     fake = Daemon()
     handler = type("Told", (Handler,), {"fake": fake})
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        monkeypatch.setenv("CODE_EXECUTOR_URL", f"http://127.0.0.1:{server.server_port}")
-        monkeypatch.setenv("CODE_EXECUTOR_KEY", "key")
+    with serving(handler, monkeypatch):
         yield fake
-        server.shutdown()
-        thread.join()
 
 
 def run(daemon: Daemon, *arguments: str) -> Result:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import threading
 from collections.abc import AsyncGenerator, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +15,7 @@ from typer.testing import CliRunner
 from orchestrator.commands import follow as follow_module
 from orchestrator.commands.cli import app
 from orchestrator.commands.client import ApiClient, Event
+from tests.support.fake_api import QuietHandler, serving
 
 RESULT = {
     "outcome": "failed",
@@ -50,19 +49,19 @@ class Daemon:
 def daemon(monkeypatch: pytest.MonkeyPatch) -> Iterator[Daemon]:
     fake = Daemon()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(QuietHandler):
         def do_GET(self) -> None:
             fake.asked.append(("GET", self.path, self.headers.get("Last-Event-ID")))
             if self.path == "/whoami":
-                self._answer(200, {"caller": "alice"})
+                self.answer(200, {"caller": "alice"})
                 return
             if self.path.startswith("/executions?"):
                 newest = "own" if self.path.endswith("&caller=alice") else "of-somebody-else"
-                self._answer(200, {"executions": [{"executionId": newest}], "next": None})
+                self.answer(200, {"executions": [{"executionId": newest}], "next": None})
                 return
             stream = fake.streams.pop(0)
             if isinstance(stream, int):
-                self._answer(stream, {"detail": "There is none.", "hint": "Look.", "code": "not_found"})
+                self.answer(stream, {"detail": "There is none.", "hint": "Look.", "code": "not_found"})
                 return
             self.send_response(200)
             self.send_header("Content-Type", "text/event-stream; charset=utf-8")
@@ -71,36 +70,19 @@ def daemon(monkeypatch: pytest.MonkeyPatch) -> Iterator[Daemon]:
 
         def do_POST(self) -> None:
             fake.bodies.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            self._answer(202, {"executionId": "e1", "state": "running"})
+            self.answer(202, {"executionId": "e1", "state": "running"})
 
         def do_DELETE(self) -> None:
             fake.asked.append(("DELETE", self.path, None))
             if self.path == "/executions/ended":
                 hint = "Read its result with GET /executions/{id}."
-                self._answer(409, {"detail": "It is finished.", "hint": hint, "code": "already_finished"})
+                self.answer(409, {"detail": "It is finished.", "hint": hint, "code": "already_finished"})
             else:
-                self._answer(200, {**RESULT, "executionId": "e1", "outcome": "cancelled"})
+                self.answer(200, {**RESULT, "executionId": "e1", "outcome": "cancelled"})
 
-        def _answer(self, status: int, body: dict[str, Any]) -> None:
-            data = json.dumps(body).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        monkeypatch.setenv("CODE_EXECUTOR_URL", f"http://127.0.0.1:{server.server_port}")
-        monkeypatch.setenv("CODE_EXECUTOR_KEY", "key")
+    with serving(Handler, monkeypatch):
         monkeypatch.setattr(follow_module, "PAUSES_SECONDS", (0, 0))
         yield fake
-        server.shutdown()
-        thread.join()
 
 
 STARTED = event("0-0-0", "started", {"executionId": "e1", "position": 0})

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import AsyncGenerator, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,7 @@ from typer.testing import CliRunner
 
 from orchestrator.commands.cli import app
 from orchestrator.commands.client import ApiClient, Event
+from tests.support.fake_api import QuietHandler, serving
 
 PICTURES = [
     {"mimeType": "image/png", "bytes": 5, "data": "Zmlyc3Q="},
@@ -45,7 +44,7 @@ class Daemon:
 def daemon(monkeypatch: pytest.MonkeyPatch) -> Iterator[Daemon]:
     fake = Daemon()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(QuietHandler):
         def do_POST(self) -> None:
             self.rfile.read(int(self.headers["Content-Length"]))
             fake.requests += 1
@@ -57,17 +56,8 @@ def daemon(monkeypatch: pytest.MonkeyPatch) -> Iterator[Daemon]:
             self.end_headers()
             self.wfile.write(events.encode())
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        monkeypatch.setenv("CODE_EXECUTOR_URL", f"http://127.0.0.1:{server.server_port}")
-        monkeypatch.setenv("CODE_EXECUTOR_KEY", "key")
+    with serving(Handler, monkeypatch):
         yield fake
-        server.shutdown()
-        thread.join()
 
 
 def test_a_program_without_pictures_prints_only_its_own_output(daemon: Daemon) -> None:

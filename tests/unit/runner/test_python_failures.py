@@ -10,6 +10,7 @@ from orchestrator.adapters.tokens import O200kTokenCounter
 from orchestrator.domain.tools import Tool
 from tests.unit.client_library.gateway import running_gateway, text
 from tests.unit.client_library.workspace import Workspace
+from tests.unit.runner.missing_files import MISSING_FILES
 from tests.unit.runner.supervised import Ended, Supervised
 
 TOOLS = (
@@ -170,18 +171,7 @@ def test_a_hint_says_what_to_do(python: Supervised, code: str, hint: str) -> Non
     assert last_line(python, code).startswith(hint)
 
 
-@pytest.mark.parametrize(
-    ("brought", "path", "hint"),
-    [
-        ({"in/Data.csv": "x", "in/b/c": "x"}, "in/data.csv", "{}/in has: Data.csv, b/c."),
-        ({f"in/{number:02}": "x" for number in range(12)}, "in/a", "08, 09 and 2 more."),
-        ({}, "in/data.csv", "{}/in is empty: no `files` were given."),
-        ({}, "files/state.db", "{}/files is there only for executions with a `workspace`."),
-        ({"files/state.db": "x"}, "files/states.db", "{}/files has: state.db."),
-        ({"in/data.csv": "x"}, "data.csv", "There is {}/in/data.csv."),
-        ({"files/data.csv": "x"}, "/tmp/data.csv", "There is {}/files/data.csv."),
-    ],
-)
+@pytest.mark.parametrize(("brought", "path", "hint"), MISSING_FILES)
 def test_a_missing_file_is_answered_with_those_that_are_there(
     python: Supervised, brought: dict[str, str], path: str, hint: str
 ) -> None:

@@ -9,6 +9,7 @@ import pytest
 from orchestrator.adapters.tokens import O200kTokenCounter
 from tests.unit.client_library.gateway import running_gateway
 from tests.unit.client_library.workspace import Workspace
+from tests.unit.runner.missing_files import MISSING_FILES
 from tests.unit.runner.supervised import Ended, Supervised
 from tests.unit.runner.test_python_failures import SQL_ERROR, TOOLS
 
@@ -138,18 +139,7 @@ def test_a_hint_says_what_to_do(typescript: Supervised, code: str, hint: str) ->
     assert last_line(typescript, code) == hint
 
 
-@pytest.mark.parametrize(
-    ("brought", "path", "hint"),
-    [
-        ({"in/Data.csv": "x", "in/b/c": "x"}, "in/data.csv", "{}/in has: Data.csv, b/c."),
-        ({f"in/{number:02}": "x" for number in range(12)}, "in/a", "08, 09 and 2 more."),
-        ({}, "in/data.csv", "{}/in is empty: no `files` were given."),
-        ({}, "files/state.db", "{}/files is there only for executions with a `workspace`."),
-        ({"files/state.db": "x"}, "files/states.db", "{}/files has: state.db."),
-        ({"in/data.csv": "x"}, "data.csv", "There is {}/in/data.csv."),
-        ({"files/data.csv": "x"}, "/tmp/data.csv", "There is {}/files/data.csv."),
-    ],
-)
+@pytest.mark.parametrize(("brought", "path", "hint"), MISSING_FILES)
 def test_a_missing_file_is_answered_with_those_that_are_there(
     typescript: Supervised, brought: dict[str, str], path: str, hint: str
 ) -> None:

@@ -125,7 +125,7 @@ def test_a_daemon_that_ends_at_once_shows_its_last_words(tree: Tree) -> None:
 
 
 class NeverReady(Ready):
-    def do_GET(self) -> None:  # noqa: N802  # so it is called
+    def do_GET(self) -> None:  # so it is called
         problem = {"code": "runtime_missing", "detail": "The engine has no runtime x.", "hint": "Set another."}
         self.send_response(503)
         self.end_headers()
