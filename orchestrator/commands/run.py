@@ -229,7 +229,7 @@ def _keep_files(client: ApiClient, result: Json, directory: Path | None) -> bool
     if directory is not None:
         saved = save_files(client, files, directory, result["executionId"])
     elif files:
-        err.print(plain(f"code-executor: {count_in_words(len(files))}; --out DIRECTORY saves them"))
+        err.print(plain(f"code-executor: {count_in_words(len(files))}; --out DIRECTORY saves what it left"))
     tell_left_out(result.get("filesLeftOut", []), result.get("filesLeftOutCount", 0))
     if workspace := result.get("workspace"):
         tell_left_out(workspace["leftOut"], len(workspace["leftOut"]), f" in {workspace['name']}")

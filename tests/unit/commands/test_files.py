@@ -147,7 +147,7 @@ def test_what_a_program_left_is_saved(daemon, tmp_path):
 
 def test_files_that_nobody_asked_for_are_counted(daemon):
     daemon.result["files"] = [daemon.has("a.csv", b"1")]
-    assert run(daemon).stderr == "code-executor: 1 file; --out DIRECTORY saves them\n"
+    assert run(daemon).stderr == "code-executor: 1 file; --out DIRECTORY saves what it left\n"
 
 
 def test_what_was_not_kept_is_told(daemon):
