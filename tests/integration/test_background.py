@@ -422,6 +422,11 @@ async def test_a_model_cancels_one(place):
 # --- on the command line ---
 
 
+def hear_interrupts():
+    """Undo what a shell does to commands in the background, of which this test may be one."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 async def test_on_the_command_line_one_is_started_followed_and_left_alone_by_ctrl_c(place):
     async with place.installation.run() as api:
         environment = {
@@ -433,7 +438,7 @@ async def test_on_the_command_line_one_is_started_followed_and_left_alone_by_ctr
         async def command(*arguments):
             return await asyncio.create_subprocess_exec(
                 sys.executable, "-m", "orchestrator", *arguments, env=environment, cwd=PROJECT, stdin=PIPE, stdout=PIPE,
-                stderr=PIPE,
+                stderr=PIPE, preexec_fn=hear_interrupts,
             )  # fmt: skip
 
         started = await command("run", "-", "--language", "python", "--background")

@@ -257,7 +257,10 @@ async def test_a_model_gives_files_reads_what_was_left_and_uses_a_workspace(plac
     async with http_client(admin.url, installation.keys["admin"], MODERN) as client:
         told = text_of(await client.call_tool("execute_code", {**order, "files": [{"name": "a.txt", "text": "hello"}]}))
         first, *lines = told.splitlines()
-        assert lines == ["Files, which get_execution reads:", "- b.txt, 5 bytes", "- chart.png, 8 bytes"]
+        assert lines == [
+            *("Files, which get_execution reads:", "- b.txt, 5 bytes", "- chart.png, 8 bytes"),
+            "Workspace of-a-model (new): 1 file, 5 bytes",
+        ]
         execution = first.rpartition(" ")[2]
         read = await client.call_tool("get_execution", {"executionId": execution, "file": "b.txt"})
         assert text_of(read).endswith("\n\nhello")
@@ -269,7 +272,9 @@ async def test_a_model_gives_files_reads_what_was_left_and_uses_a_workspace(plac
             str(each.uri) for each in (await client.list_resources()).resources
         ]
         again = [{"name": "a.txt", "from": {"execution": execution, "name": "b.txt"}}]
-        assert "b.txt, 5 bytes" in text_of(await client.call_tool("execute_code", {**order, "files": again}))
+        told = text_of(await client.call_tool("execute_code", {**order, "files": again}))
+        assert "b.txt, 5 bytes" in told
+        assert told.endswith("Workspace of-a-model: 1 file, 10 bytes")
         listed = text_of(await client.call_tool("list_workspaces", {"name": "of-a-model"}))
         assert "- note.txt, 10 bytes" in listed
         missing = await client.call_tool("get_execution", {"executionId": execution, "file": "c.txt"})
