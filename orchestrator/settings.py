@@ -323,8 +323,7 @@ class Settings(BaseSettings):
     @classmethod
     def _is_an_address(cls, value: str) -> str:
         host, _, port = value.rpartition(":")
-        if host:
-            ip_address(host.strip("[]"))
+        ip_address(host.strip("[]"))  # without one, the engine would publish it on every network
         if not re.fullmatch(r"[1-9][0-9]{0,4}", port) or int(port) > LARGEST_PORT:
             raise ValueError("not a port")
         return value

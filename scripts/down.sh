@@ -10,7 +10,8 @@ set -euo pipefail
 stop_daemon() {
     local name
     for name in "$DAEMON" "$ROLES" "$LAUNCHER"; do
-        docker inspect "$name" >/dev/null 2>&1 || continue
+        # A volume has the name of the container that copies the roles.
+        docker container inspect "$name" >/dev/null 2>&1 || continue
         docker stop --time 30 "$name"
         docker rm --force "$name"
     done

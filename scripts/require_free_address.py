@@ -9,7 +9,9 @@ import sys
 
 def main(published: str) -> None:
     host, _, port = published.rpartition(":")
-    host = host.strip("[]") or "0.0.0.0"  # noqa: S104  # what the engine publishes without an address
+    host = host.strip("[]")
+    if not host:  # the engine would take it for every address of this machine
+        sys.exit(f"it has no address; for this machine only, write 127.0.0.1:{port}")
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -37,17 +37,18 @@ owner_of_port() {
     echo "${owner:-another process}"
 }
 
-already_published_by_the_daemon() { docker port "$DAEMON" 9091/tcp 2>/dev/null | grep -qF "$1"; }
+# The old container is gone before the new one is made, so its port is free for another address, too.
+is_port_of_the_daemon() { docker port "$DAEMON" 9091/tcp 2>/dev/null | grep -q ":$1\$"; }
 
 require_port() {
     local publish port reason
     publish=$(published)
     port=${publish##*:}
-    ! already_published_by_the_daemon "$publish" || return 0
     reason=$("$VENV/bin/python" scripts/require_free_address.py "$publish" 2>&1) && return 0
     case $reason in
     *"in use"*)
-        fail "Port $port is taken by $(owner_of_port "$port"); stop it, or publish elsewhere: CODE_EXECUTOR_PUBLISH=127.0.0.1:9191 make up"
+        is_port_of_the_daemon "$port" ||
+            fail "Port $port is taken by $(owner_of_port "$port"); stop it, or publish elsewhere: CODE_EXECUTOR_PUBLISH=127.0.0.1:9191 make up"
         ;;
     *) fail "$publish cannot be published here ($reason); set CODE_EXECUTOR_PUBLISH to an address of this machine." ;;
     esac

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-_CHECK_CREDENTIALS = "Check its headers or token in servers.json"
+_CHECK_CREDENTIALS = "Check its headers and its token"
 _HTTP_PROBLEMS = {
     401: f"it rejects our credentials (HTTP 401). {_CHECK_CREDENTIALS}",
     403: f"it denies us access (HTTP 403). {_CHECK_CREDENTIALS}",

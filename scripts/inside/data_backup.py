@@ -13,9 +13,11 @@ is to do the same up to that point, elsewhere.
 from __future__ import annotations
 
 import gzip
+import hashlib
 import io
 import json
 import os
+import re
 import shutil
 import sqlite3
 import stat
@@ -34,6 +36,8 @@ MANIFEST = "backup.json"
 FORMAT = 1
 COMPRESSION = 4  # three times as fast as the default, for a tenth more bytes
 JOURNAL = "journal.sqlite3"
+CONTENTS = "contents"  # of files, each named by its SHA-256
+CONTENT_NAME = re.compile(r"[0-9a-f]{64}")
 DATABASE_BEGINS = b"SQLite format 3\0"
 OF_A_DATABASE = ("-wal", "-shm", "-journal")
 INCOMING, OUTGOING = ".restoring", ".replaced"
@@ -143,6 +147,11 @@ def _unpack(data: Path, source: BinaryIO, known_version: int, place: Path, *, fo
     for database in _databases(place):
         if not _is_whole(database):
             raise Refused(f"{database.name} in the backup is damaged; nothing was changed.")
+    if damaged := sum(not _is_what_it_is_named(path) for path in _contents(place)):
+        told = f"{damaged} of the files that callers left are damaged in the backup"
+        if not force:
+            raise Refused(f"{told}; nothing was changed. FORCE=1 restores it all the same.")
+        _say(f"{told}.")
     _say(str(manifest))
 
 
@@ -169,6 +178,15 @@ def _exchange(data: Path, incoming: Path, outgoing: Path) -> None:
             now.rename(before)
         outgoing.rmdir()
         raise
+
+
+def _contents(data: Path) -> Iterator[Path]:
+    return (path for path in _files(data / CONTENTS) if CONTENT_NAME.fullmatch(path.name))
+
+
+def _is_what_it_is_named(content: Path) -> bool:
+    with content.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest() == content.name
 
 
 def _databases(data: Path) -> list[Path]:

@@ -36,7 +36,6 @@ def shown() -> dict[str, object]:
         ("127.0.0.1:9091", "http://127.0.0.1:9091"),
         ("0.0.0.0:9191", "http://127.0.0.1:9191"),
         ("[::]:9191", "http://127.0.0.1:9191"),
-        ("9191", "http://127.0.0.1:9191"),
         ("[::1]:9091", "http://[::1]:9091"),
         ("10.0.0.7:80", "http://10.0.0.7:80"),
     ],
@@ -82,6 +81,7 @@ def test_the_daemon_itself_reads_no_file(env_file):
         ),
         ("PUBLISH", "127.0.0.1:", "CODE_EXECUTOR_PUBLISH must be an address"),
         ("PUBLISH", "here:9091", "CODE_EXECUTOR_PUBLISH must be an address"),
+        ("PUBLISH", "9091", "CODE_EXECUTOR_PUBLISH must be an address"),
         ("MATRIX_HOMESERVER", "x", "CODE_EXECUTOR_MATRIX_HOMESERVER: String should match pattern"),
     ],
 )
@@ -93,7 +93,7 @@ def test_a_wrong_setting_is_told_with_what_it_must_be(monkeypatch, name, value, 
 
 
 def test_a_misspelt_setting_is_told_with_the_one_that_was_meant(env_file, monkeypatch):
-    env_file.write_text(f"{PREFIX}MAX_RUNING=3\n{PREFIX}PUBLISH=9191\nUNRELATED=1\n")
+    env_file.write_text(f"{PREFIX}MAX_RUNING=3\n{PREFIX}PUBLISH=127.0.0.1:9191\nUNRELATED=1\n")
     monkeypatch.setenv(f"{PREFIX}RUNTIM", "runsc")
     monkeypatch.setenv(f"{PREFIX}TEST_NODE", "/n")
     ended = CliRunner().invoke(cli.app, ["config", "--json"])

@@ -8,6 +8,8 @@ import logging
 import re
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from ipaddress import ip_address
+from urllib.parse import urlsplit
 
 import structlog
 
@@ -117,6 +119,15 @@ async def _settled(upstreams: Upstreams, entry: ServerEntry) -> UpstreamStatus:
         await asyncio.sleep(LOOK_SECONDS)
 
 
+def is_loopback(url: str) -> bool:
+    """Tell whether an address leads whoever uses it to itself."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
 def fixes(entry: Json | None, trial: Trial, container: ContainerState | None, log: str) -> Iterable[str]:
     """Say what to do about a server that did not answer, as far as its container and its log tell."""
     problem = trial.problem or ""
@@ -141,7 +152,13 @@ def fixes(entry: Json | None, trial: Trial, container: ContainerState | None, lo
         return
     if _REFUSED_TOKEN.search(problem):
         yield "The token is missing or wrong: add the server again with --header 'Authorization: Bearer ${NAME}'."
-    if HOST in str((entry or {}).get("url", "")):
+        return
+    if is_loopback(str((entry or {}).get("url", ""))):
+        yield (
+            f"For the daemon, which is in a container, this address is the container itself. A server on this machine "
+            f"is at {HOST}: add it again with --url http://{HOST}:PORT/… --host --replace."
+        )
+    elif HOST in str((entry or {}).get("url", "")):
         yield (
             "The server must listen where containers reach it: on Linux at 0.0.0.0 or at the address of the bridge "
             "docker0, with the firewall open for it; with Docker Desktop 127.0.0.1 is enough."

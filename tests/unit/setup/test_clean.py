@@ -98,6 +98,13 @@ def test_stopping_keeps_data_keys_and_images(used: Tree) -> None:
     assert not [call for call in used.calls() if call.startswith(("docker volume", "docker image"))]
 
 
+def test_stopping_what_does_not_run_is_no_error_though_a_volume_has_the_name_of_a_container(used: Tree) -> None:
+    nothing = '"container inspect "*|"exec "*|"stop "*|"rm "*) exit 1 ;;'
+    used.command("docker", f'case "$*" in {nothing} "inspect "*) echo volume ;; esac')
+    assert used.run("scripts/down.sh").returncode == 0
+    assert not [call for call in used.calls() if call.startswith(("docker stop", "docker rm"))]
+
+
 def test_stopping_removes_the_sandboxes_and_the_network_of_this_installation_only(used: Tree) -> None:
     used.command("docker", NO_DAEMON + sandboxes_of(OWNER, used))
     assert used.run("scripts/down.sh").returncode == 0

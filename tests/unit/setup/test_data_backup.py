@@ -15,6 +15,7 @@ import time
 import zlib
 from collections.abc import Iterator
 from contextlib import closing
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -289,6 +290,21 @@ def test_a_damaged_database_is_not_put_in_place(data: Path) -> None:
         with pytest.raises(Refused, match="damaged"):
             attempt(other, io.BytesIO(archive.getvalue()), KNOWN, force=True)
     assert list(other.iterdir()) == []
+
+
+def test_a_damaged_file_of_a_caller_is_restored_by_force_only(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    digest = sha256(b"whole").hexdigest()
+    content = data / "contents" / digest[:2] / digest
+    content.parent.mkdir(parents=True)
+    content.write_bytes(b"whole")
+    check(data, backup_of(data), KNOWN, force=False)
+    content.write_bytes(b"other")
+    archive = backup_of(data).getvalue()
+    with pytest.raises(Refused, match="1 of the files that callers left are damaged"):
+        check(data, io.BytesIO(archive), KNOWN, force=False)
+    capsys.readouterr()
+    check(data, io.BytesIO(archive), KNOWN, force=True)
+    assert "1 of the files that callers left are damaged in the backup." in capsys.readouterr().err
 
 
 def test_what_an_earlier_attempt_left_is_neither_kept_nor_backed_up(data: Path) -> None:

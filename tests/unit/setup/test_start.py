@@ -29,7 +29,7 @@ def test_the_daemon_gets_settings_from_the_file_and_then_from_the_environment(tr
 
 def test_a_key_and_paths_of_this_machine_do_not_reach_the_daemon(tree: Tree) -> None:
     tree.command("docker")
-    private = {"KEY": "k", "URL": "u", "SECRETS_DIR": "/s", "DOCKER_HOST": "unix:///d", "PUBLISH": "9191"}
+    private = {"KEY": "k", "URL": "u", "SECRETS_DIR": "/s", "DOCKER_HOST": "unix:///d", "PUBLISH": "127.0.0.1:9191"}
     variables = {f"CODE_EXECUTOR_{name}": value for name, value in private.items()}
     assert tree.run("scripts/compose.sh", "ps", CODE_EXECUTOR_TEST_NODE="/n", **variables).returncode == 0
     assert settings_of_daemon(tree) == []
@@ -77,6 +77,14 @@ def test_an_address_of_another_machine_cannot_be_published(tree: Tree) -> None:
     ended = tree.run("scripts/up.sh", CODE_EXECUTOR_PUBLISH="192.0.2.1:9091")
     assert ended.returncode == 1
     assert "192.0.2.1:9091 cannot be published here" in ended.stderr
+
+
+def test_a_port_alone_is_not_published_on_every_network(tree: Tree) -> None:
+    tree.command("docker", "exit 1")
+    for publish in ("9091", ":9091"):
+        ended = tree.run("scripts/up.sh", CODE_EXECUTOR_PUBLISH=publish)
+        assert ended.returncode == 1
+        assert "it has no address; for this machine only, write 127.0.0.1:9091" in ended.stderr
 
 
 def test_a_port_that_no_machine_has_cannot_be_published(tree: Tree) -> None:
@@ -172,7 +180,6 @@ def test_what_a_start_that_fails_has_made_is_known_to_be_from_here(tree: Tree) -
     [
         ("127.0.0.1:9091", "http://127.0.0.1:9091"),
         ("0.0.0.0:9191", "http://127.0.0.1:9191"),
-        ("9191", "http://127.0.0.1:9191"),
         ("[::1]:9091", "http://[::1]:9091"),
         ("10.0.0.7:80", "http://10.0.0.7:80"),
     ],
