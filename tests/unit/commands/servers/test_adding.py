@@ -235,6 +235,10 @@ CONTAINER = {"container": {"network": "none"}}
         ({"url": "https://a/mcp"}, "it answers with HTTP 401", None, "", "The token is missing or wrong"),
         ({"url": "http://host.docker.internal/mcp"}, "refused", None, "", "docker0"),
         ({"url": "https://a/mcp"}, "refused", None, "", "with curl"),
+        *(
+            ({"url": f"http://{here}:8000/mcp"}, "refused", None, "", "http://host.docker.internal:PORT/… --host")
+            for here in ("127.0.0.1", "localhost", "[::1]")
+        ),
     ],
 )
 def test_what_is_wrong_comes_with_what_to_do(entry, problem, container, log, said):
