@@ -106,6 +106,10 @@ class Stack:
         if self.kind:
             run(*self._compose(), "down", "--volumes", **self._environment())
         run("docker", "volume", "rm", "--force", *(f"{self.prefix}mcp-code-executor-{name}" for name in VOLUMES))
+        # Compose forgets the network of a service that is no longer wanted.
+        left = run("docker", "network", "ls", "--quiet", "--filter", f"name=^{self.prefix}").split()
+        if left:
+            run("docker", "network", "rm", *left)
 
     def _answers(self) -> bool:
         try:
