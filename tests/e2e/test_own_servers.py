@@ -229,7 +229,7 @@ def test_a_server_reaches_neither_another_nor_the_internet_nor_this_machine(adde
         # An engine does not say the gateway of every network; unless it does, it is the first address.
         subnets = [config for network in gateways for config in network["IPAM"]["Config"]]
         machine = [f"{each.get('Gateway') or next(ip_network(each['Subnet']).hosts())}:{port}" for each in subnets]
-        names = ["mcp-filesystem:9090", f"mcp-own-{added.pypi}:9090", "pypi.org:443", "registry.npmjs.org:443"]
+        names = ["mcp-filesystem:9090", f"mcp-own-{added.pypi}:9090", "example.com:443", "example.org:443"]
         tried = [own, neighbour, files, *names, "1.1.1.1:53", *machine]
         assert added.inside(added.npm, PROBE, *tried).split() == [own]
         # The probe sees what there is to see: from where there is a way.
