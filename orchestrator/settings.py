@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AliasChoices, Field, SecretStr, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from orchestrator.domain.access import hash_key
 from orchestrator.domain.execution import FileRules, GatewayLimits, Language, Limits, RoomLimits, Shares
 from orchestrator.domain.files import FileLimits
 from orchestrator.domain.sandbox import PoolSize
@@ -278,8 +279,21 @@ class Settings(BaseSettings):
     matrix_default_room: Annotated[str, Field(pattern=r"^[!#]\S+$")] | None = Field(
         None, description="Room (id or alias) for calls that name none."
     )
+    metrics_token: Annotated[SecretStr, Field(min_length=16)] | None = Field(
+        None, description="Opens `GET /metrics` and nothing else; `make up` makes one with the profile `monitoring`."
+    )
     journal_max_executions: int = Field(
         10_000, ge=1, description="Executions that the journal keeps, with their output."
+    )
+    journal_programs: Literal["keep", "hash"] = Field(
+        "keep",
+        description="Whether the journal keeps programs, up to 256 KiB each, or only their hashes.",
+    )
+    program_ttl_seconds: float = Field(
+        30 * 24 * 3600, gt=0, description="Time that programs are kept, if the journal keeps the execution so long."
+    )
+    console_dir: Path = Field(
+        PROJECT / ".build" / "console", description="The console's libraries, which `make image` fetches."
     )
     heartbeat_seconds: float = Field(10, gt=0, description="Longest silence in an event stream before a heartbeat.")
     check_seconds: float = Field(5, gt=0, description="Time between checks of the engine and for stray containers.")
@@ -351,6 +365,10 @@ class Settings(BaseSettings):
         """Return the environment of a launcher: no more than it needs, and none of the secrets."""
         interpreter = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
         return interpreter | {f"{PREFIX}{name.upper()}": str(getattr(self, name)) for name in LAUNCHER_FIELDS}
+
+    @property
+    def metrics_token_sha256(self) -> str | None:
+        return hash_key(self.metrics_token.get_secret_value()) if self.metrics_token is not None else None
 
     @property
     def journal_file(self) -> Path:

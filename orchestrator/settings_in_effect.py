@@ -22,12 +22,12 @@ MASK = "********"
 OF_OTHERS = re.compile(
     rf"{PREFIX}(ROLE|CONTAINER|ADMIN_GROUP|DEVELOPER_GROUP|EXTRA_NETWORK|TEST_\w+|NODE|TSC|TY|PACKAGES)"
 )
-# Addresses and paths: in the daemon's container they are others, or are for this side only.
+# Addresses and paths: in the daemon's container they are others, or are for this side only. make hands it the token.
 OF_ONE_SIDE = frozenset(
     (
         *("host", "port", "data_dir", "roles_file", "secrets_dir", "keys_dir", "servers_file", "servers_dir"),
-        *("server_secrets_dir", "client_library", "docker_host", "launcher_socket", "seccomp_file"),
-        *("publish", "url", "key", "started_in"),
+        *("server_secrets_dir", "client_library", "console_dir", "docker_host", "launcher_socket", "seccomp_file"),
+        *("publish", "url", "key", "started_in", "metrics_token"),
     )
 )
 

@@ -247,6 +247,35 @@ class JournalUnavailable(OrchestratorError):
     category = Category.UNAVAILABLE
 
 
+class QuestionTooLarge(OrchestratorError):
+    """Ask about a shorter time, or with a filter."""
+
+    code = "question_too_large"
+    category = Category.LIMITED
+
+
+class ProgramNotKept(OrchestratorError):
+    """Compare `codeSha256`, which is always kept. Programs of up to 256 KiB are kept where
+    CODE_EXECUTOR_JOURNAL_PROGRAMS is `keep`, for CODE_EXECUTOR_PROGRAM_TTL_SECONDS."""
+
+    code = "program_not_kept"
+    category = Category.NOT_FOUND
+
+
+class SignInCodeInvalid(OrchestratorError):
+    """Run 'code-executor console' for a new link. A link works once, and for 60 s."""
+
+    code = "code_invalid"
+    category = Category.UNAUTHENTICATED
+
+
+class NotForSessions(OrchestratorError):
+    """Use a key: a session of the console cannot make another one."""
+
+    code = "not_for_sessions"
+    category = Category.DENIED
+
+
 class FileNotFound(OrchestratorError):
     """List what is there with GET /executions/{id}/files, /files or /workspaces/{name}. Files are not kept for ever."""
 

@@ -66,6 +66,9 @@ class CancelledBy(StrEnum):
     SHUTDOWN = "shutdown"  # of the daemon
 
 
+MOST_CALLED = 4  # tools that a list tells of an execution
+
+
 class Kind(StrEnum):
     PROGRAM = "program"
     CALL = "call"  # of one tool, that no program made
@@ -228,11 +231,31 @@ class ExecutionRecord:
     usage: Usage = Usage()
     background: bool = False
     inputs_sha256: str = ""  # of the files that it was given and the workspace that it asked for
+    input_files: tuple[str, ...] = ()  # the names of those files
+    image_count: int = 0  # pictures that it showed, which only the reply has
     files: tuple[File, ...] = ()
     left_out: tuple[LeftOut, ...] = ()  # files that were not kept; the first ones by name
     left_out_count: int = 0
     workspace: WorkspaceEnd | None = None
     tool_calls: tuple[ToolCall, ...] = ()
+    # Found out by the journal: how many tool calls there are, also where they are not told; whether it has the code.
+    call_count: int = field(default=0, compare=False)
+    called: tuple[str, ...] = field(default=(), compare=False)  # some of the tools, as SERVER/TOOL
+    file_count: int = field(default=0, compare=False)
+    program_kept: bool = field(default=False, compare=False)
+
+    @property
+    def counted(self) -> ExecutionRecord:
+        """Return it with what lists tell of its calls and files, if it has them; a list has only what they told."""
+        if not (self.tool_calls or self.files):
+            return self
+        called = dict.fromkeys(f"{call.server}/{call.tool}" for call in self.tool_calls)
+        return replace(
+            self,
+            call_count=len(self.tool_calls),
+            called=tuple(called)[:MOST_CALLED],
+            file_count=len(self.files),
+        )
 
     @property
     def truncated(self) -> bool:
@@ -292,6 +315,7 @@ class Execution:
     check: Check = Check.STRICT
     background: bool = False
     inputs_sha256: str = ""
+    input_files: tuple[str, ...] = ()
     workspace: WorkspaceUse | None = None
 
     def record(self, state: State, instance: str = "") -> ExecutionRecord:
@@ -310,6 +334,7 @@ class Execution:
             limits=self.limits,
             background=self.background,
             inputs_sha256=self.inputs_sha256,
+            input_files=self.input_files,
         )
 
 
@@ -342,6 +367,7 @@ class Filter:
     language: Language | None = None
     server: str | None = None
     tool: str | None = None  # of `server`
+    text: str | None = None  # a piece of the program, of what it printed, of an error or of the id, in any case
     since: float | None = None
     until: float | None = None
     before: int | None = None  # in sequence: the page that follows

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,10 +29,13 @@ class JournalLost(OSError):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Connection:
-    """Two connections to the same files: one that waits its turn, and one for the event loop, which never waits."""
+    """Connections to the same files: one that waits its turn, one for the event loop, which never waits, and two that
+    only read, each for a thread of its own: lists, and figures, which may take long."""
 
     database: sqlite3.Connection
     impatient: sqlite3.Connection
+    lists: sqlite3.Connection
+    figures: sqlite3.Connection
     files: Mapping[Path, Identity]
 
     @classmethod
@@ -41,16 +44,16 @@ class Connection:
         make_private(path)
         set_aside_if_foreign(path, BUSY_TIMEOUT_SECONDS)
         make_private(path)  # what was set aside took the file along
-        database = _patient(path)
-        try:
-            impatient = _impatient(path)
+        with ExitStack() as opened:
+            database, impatient, lists, figures = (
+                opened.enter_context(closing(connect(path))) for connect in (_patient, _impatient, _reading, _reading)
+            )
             make_private(path)
             # SQLite keeps the other two beside what a link leads to.
             beside = [Path(f"{path.resolve()}{suffix}") for suffix in WRITTEN_AHEAD]
-            return cls(database, impatient, {file: _identity(file) for file in (path, *beside)})
-        except BaseException:
-            database.close()
-            raise
+            files = {file: _identity(file) for file in (path, *beside)}
+            opened.pop_all()
+        return cls(database, impatient, lists, figures, files)
 
     def require_in_place(self) -> None:
         for file, identity in self.files.items():
@@ -62,7 +65,7 @@ class Connection:
                 raise JournalLost(self, f"{file.name} was replaced while it was in use")
 
     def close(self) -> None:
-        """Close the one that waits; the other must be closed by then. What is left of a lost journal goes, too."""
+        """Close the one that waits; the others must be closed by then. What is left of a lost journal goes, too."""
         self.database.close()
         journal, *beside = self.files
         with suppress(OSError):
@@ -110,4 +113,11 @@ def _impatient(path: Path) -> sqlite3.Connection:
     database.execute("PRAGMA synchronous = NORMAL")
     database.execute("PRAGMA foreign_keys = ON")
     database.execute("PRAGMA wal_autocheckpoint = 0")
+    return database
+
+
+def _reading(path: Path) -> sqlite3.Connection:
+    database = sqlite3.connect(path, timeout=BUSY_TIMEOUT_SECONDS, isolation_level=None, check_same_thread=False)
+    database.row_factory = sqlite3.Row
+    database.execute("PRAGMA query_only = ON")
     return database

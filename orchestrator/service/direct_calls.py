@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -27,11 +27,19 @@ from orchestrator.service.tool_calls import ToolCalls
 
 
 class DirectCalls:
-    def __init__(self, tool_calls: ToolCalls, journal: Journal, ends: Ends, instance: str) -> None:
+    def __init__(
+        self,
+        tool_calls: ToolCalls,
+        journal: Journal,
+        ends: Ends,
+        instance: str,
+        tell: Callable[[ExecutionRecord], None] = lambda record: None,
+    ) -> None:
         self._tool_calls = tool_calls
         self._journal = journal
         self._ends = ends
         self._instance = instance
+        self._tell = tell
 
     async def call(
         self, caller: Caller, execution_id: str, server: str, tool: str, arguments: Mapping[str, Any]
@@ -48,6 +56,7 @@ class DirectCalls:
             instance=self._instance,
         )
         await self._journal.open(record)
+        self._tell(record)
         grant = self._tool_calls.open(caller, record.id, lambda call: None)
         ending = Ending(Outcome.CANCELLED)
         try:
@@ -68,4 +77,5 @@ class DirectCalls:
             ended = replace(record.ended(ending, time.time()), timings=timings, tool_calls=calls)
             # The call has happened: a journal that fails now must not make its caller repeat it.
             await asyncio.shield(self._ends.record(ExecutionResult(ended)))
+            self._tell(ended)
         return answer.result

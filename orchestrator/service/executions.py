@@ -83,6 +83,7 @@ BACKGROUND_RETRY_SECONDS = 60
 IN_BACKGROUND = Shares(total=4, per_caller=2)  # executions, running or waiting
 
 OnFinished = Callable[[ExecutionResult], None]
+Tell = Callable[[ExecutionRecord], None]  # hears of every execution that begins, goes on or ends
 
 
 def new_execution_id() -> str:
@@ -111,6 +112,7 @@ class ProgramRules:
     max_timeout_seconds: float
     limits_for: Callable[[float | None], Limits]
     in_background: Shares = IN_BACKGROUND
+    keeps_programs: bool = True
 
     def limits_of(self, request: ProgramRequest, caller: Caller) -> Limits:
         """Return the limits that hold for a request, or refuse it."""
@@ -191,6 +193,7 @@ class Executions:
         workspaces: Workspaces,
         instance: str = "",
         on_finished: OnFinished = lambda result: None,
+        tell: Tell = lambda record: None,
     ) -> None:
         self._rules = rules
         self._admission = admission
@@ -203,6 +206,7 @@ class Executions:
         self._workspaces = workspaces
         self._instance = instance
         self._on_finished = on_finished
+        self._tell = tell
         self.ends = Ends(journal)
         self._running: dict[str, RunningExecution] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -226,6 +230,7 @@ class Executions:
             request.check,
             background=request.background,
             inputs_sha256=inputs_digest(((name, _named(source)) for name, source in request.files.items()), workspace),
+            input_files=tuple(sorted(request.files)),
             workspace=request.workspace,
         )
         self._files.hold(caller, execution_id, request.files)
@@ -272,6 +277,7 @@ class Executions:
             )
             with suppress(JournalUnavailable):  # the refusal itself stands, recorded or not
                 await self._journal.open(refused)
+                self._tell(refused)
             raise
 
     def find_running(self, execution_id: str) -> RunningExecution | None:
@@ -356,8 +362,9 @@ class Executions:
 
     async def _open(self, running: RunningExecution) -> None:
         """Write it to the journal before anything runs: nothing is run unrecorded."""
+        program = running.execution.code if self._rules.keeps_programs else None
         try:
-            await self._journal.open(running.record, running.execution.idempotency_key)
+            await self._journal.open(running.record, running.execution.idempotency_key, program)
         except BaseException as error:
             del self._running[running.execution.id]
             if running.ticket is not None:
@@ -367,6 +374,7 @@ class Executions:
             if isinstance(error, JournalUnavailable):
                 self._readiness.note(error)
             raise
+        self._tell(running.record)
         self._own(self._conduct(running))
 
     async def _begun_before(self, asked: Execution, key: str) -> RunningExecution | None:
@@ -428,6 +436,7 @@ class Executions:
             tool_calls=running.tool_calls,
             cancelled_by=running.cancelled_by if ending.outcome is Outcome.CANCELLED else None,
             warm=running.warm,
+            image_count=len(running.images),
             files=running.handover.kept.files,
             left_out=running.handover.kept.left_out,
             left_out_count=running.handover.kept.left_out_count,
@@ -439,6 +448,7 @@ class Executions:
         del self._running[record.id]
         running.publish(result)
         self._on_finished(result)
+        self._tell(record)
 
     async def _run(self, running: RunningExecution, stopwatch: Stopwatch) -> Ending:
         execution = running.execution
@@ -450,6 +460,7 @@ class Executions:
                 if running.state is State.QUEUED:
                     await self._journal.mark_running(execution.id)
                     running.record = replace(running.record, state=State.RUNNING)
+                    self._tell(running.record)
                 try:
                     ending = await self._run_in_a_sandbox(running, stopwatch)
                 except BaseException:

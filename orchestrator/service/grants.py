@@ -7,6 +7,7 @@ import hmac
 import secrets
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, TypeVar
 
 import structlog
@@ -14,7 +15,7 @@ import structlog
 from orchestrator.domain.access import Caller
 from orchestrator.domain.errors import GrantInvalid, LimitExceeded
 from orchestrator.domain.execution import GatewayLimits, Image
-from orchestrator.domain.ledger import ToolCall
+from orchestrator.domain.ledger import CallRecord, ToolCall
 from orchestrator.domain.sandbox import GATEWAY
 from orchestrator.service.budget import Budget
 from orchestrator.service.call_recorder import Recorder
@@ -24,6 +25,7 @@ from orchestrator.service.rooms import Rooms
 from orchestrator.service.sessions import Sessions
 
 T = TypeVar("T")
+WatchCalls = Callable[[str, CallRecord], None]  # hears of the calls of every caller, by the name of its key
 
 LARGE_BODIES_AT_ONCE = 2
 # Twice as many as a sandbox may have connections: a request goes on when its connection is closed.
@@ -142,10 +144,13 @@ class Grant:
 class Grants:
     """Every grant that is valid now. Those of programs are found by their sandbox and token."""
 
-    def __init__(self, limits: GatewayLimits, recorder: Recorder, rooms: Rooms) -> None:
+    def __init__(
+        self, limits: GatewayLimits, recorder: Recorder, rooms: Rooms, watch: WatchCalls = lambda caller, call: None
+    ) -> None:
         self._limits = limits
         self._recorder = recorder
         self._rooms = rooms
+        self._watch = watch
         self._valid: set[Grant] = set()
         self._by_sandbox: dict[str, Grant] = {}
 
@@ -160,7 +165,7 @@ class Grants:
         passed: bool = True,
     ) -> Grant:
         """Open an execution's use of tools; without a sandbox, only the daemon itself can use it."""
-        ledger = Ledger(execution_id, self._recorder, notify)
+        ledger = Ledger(execution_id, self._recorder, notify, partial(self._watch, caller.key_name))
         grant = Grant(
             caller,
             execution_id,

@@ -28,6 +28,7 @@ class LedgerEntry:
     def sent(self) -> asyncio.Task[bool]:
         """Note that it is on its way. It is written while the server works, unless somebody waits for that first."""
         self._sent = True
+        self._ledger.show(self)
         return self._ledger.record(self)
 
     async def finish(self, outcome: CallOutcome, *, result_bytes: int = 0, detail: str | None = None) -> None:
@@ -59,8 +60,13 @@ class LedgerEntry:
 
 
 class Ledger:
-    def __init__(self, execution_id: str, recorder: Recorder, notify: Notify) -> None:
+    """`notify` hears of each call when it has ended, `watch` also when it is sent."""
+
+    def __init__(
+        self, execution_id: str, recorder: Recorder, notify: Notify, watch: Notify = lambda call: None
+    ) -> None:
         self._notify = notify
+        self._watch = watch
         self.opened_at = time.monotonic()
         self._execution_id = execution_id
         self._recorder = recorder
@@ -76,7 +82,11 @@ class Ledger:
         return self._recorder.hand_in(self._execution_id, entry.number, entry.as_of_now)
 
     def tell(self, entry: LedgerEntry) -> None:
+        self.show(entry)
         self._notify(CallRecord(self._execution_id, entry.number, entry.as_of_now))
+
+    def show(self, entry: LedgerEntry) -> None:
+        self._watch(CallRecord(self._execution_id, entry.number, entry.as_of_now))
 
     def __len__(self) -> int:
         return len(self._entries)

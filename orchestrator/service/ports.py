@@ -19,6 +19,8 @@ from orchestrator.domain.execution import (
 from orchestrator.domain.files import File, Place, Upload, UploadPlace, Version, Why
 from orchestrator.domain.ledger import CallRecord
 from orchestrator.domain.sandbox import Finding, OwnedContainer, Program, SandboxSpec
+from orchestrator.domain.sign_in import SignIn
+from orchestrator.domain.statistics import Span, Statistics
 
 Receive = Callable[[Stream, bytes], None]
 # Called when the check of a program found nothing for which it would be rejected.
@@ -113,8 +115,13 @@ class Journal(Protocol):
     def renewals(self) -> int:
         """How often another journal took the place of one that was lost; it knows nothing of what is under way."""
 
-    async def open(self, record: ExecutionRecord, idempotency_key: str | None = None) -> None:
-        """Remember an execution that begins, or one that was refused. The key names the newest it was used for."""
+    async def open(
+        self, record: ExecutionRecord, idempotency_key: str | None = None, program: str | None = None
+    ) -> None:
+        """Remember an execution that begins, or one that was refused. The key names the newest it was used for.
+
+        A program is kept beside it, unless it is too large for that.
+        """
 
     async def mark_running(self, execution_id: str) -> None: ...
 
@@ -139,8 +146,28 @@ class Journal(Protocol):
 
     async def output(self, execution_id: str, stream: Stream, start: int, length: int) -> Page | None: ...
 
+    async def program(self, execution_id: str) -> str | None:
+        """Return the program of an execution, None if it is not kept."""
+
+    async def forget_programs_before(self, moment: float) -> None:
+        """Keep only the hashes of programs that were accepted before a time."""
+
+    async def statistics(self, span: Span) -> Statistics:
+        """Count what happened; raise QuestionTooLarge if that takes too long."""
+
     async def check(self) -> None:
         """Raise what would keep an execution from being recorded."""
+
+
+class SignInStore(Protocol):
+    """Sessions of the console that outlast the daemon. Every method raises JournalUnavailable."""
+
+    async def sign_ins(self) -> Sequence[SignIn]: ...
+
+    async def add_sign_in(self, session: SignIn) -> None: ...
+
+    async def drop_sign_in(self, token_sha256: str) -> None:
+        """Forget a session; one that is not there does no harm."""
 
 
 class Writing(Protocol):

@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from orchestrator.domain.access import Caller
-from orchestrator.domain.errors import NotFound
+from orchestrator.domain.errors import NotForYourRole, NotFound, ProgramNotKept
 from orchestrator.domain.execution import ExecutionRecord, Filter, Page, Stream
+from orchestrator.domain.statistics import Span, Statistics
+from orchestrator.service.budget import Budget
 from orchestrator.service.ports import Journal
 from orchestrator.service.running import RunningExecution
 
@@ -19,6 +21,9 @@ class Records:
     def __init__(self, journal: Journal, find_running: Callable[[str], RunningExecution | None]) -> None:
         self._journal = journal
         self._find_running = find_running
+        # One at a time, and callers take turns: whoever asks much waits for itself.
+        self._listing = Budget(1, 1)
+        self._counting = Budget(1, 1)
 
     async def visible(self, caller: Caller, execution_id: str) -> ExecutionRecord:
         """Return an execution; one that the caller may not see is as if it were not there."""
@@ -33,7 +38,24 @@ class Records:
             if wanted.caller not in (None, caller.key_name):
                 return ()
             wanted = replace(wanted, caller=caller.key_name)
-        return await self._journal.newest(wanted, limit)
+        async with self._listing.reserve(caller.key_name, 1):
+            return await self._journal.newest(wanted, limit)
+
+    async def program(self, record: ExecutionRecord) -> str:
+        """Return the program of an execution that the caller may see."""
+        code = await self._journal.program(record.id)
+        if code is None:
+            raise ProgramNotKept(f"The program of execution {record.id} is not kept.")
+        return code
+
+    async def statistics(self, caller: Caller, span: Span) -> Statistics:
+        """Count what the caller may see."""
+        if not caller.role.sees_all_executions:
+            if span.caller not in (None, caller.key_name):
+                raise NotForYourRole(f"Role {caller.role.name} sees its own executions only.")
+            span = replace(span, caller=caller.key_name)
+        async with self._counting.reserve(caller.key_name, 1):
+            return await self._journal.statistics(span)
 
     async def until_news(self, execution_id: str, offset: int, streams: Iterable[Stream], seconds: float) -> None:
         """Return when one of the streams has more than `offset` bytes, or it has ended, or the time is over."""

@@ -31,7 +31,7 @@ from orchestrator.domain.ledger import CallOutcome
 from orchestrator.domain.tools import Tool
 from orchestrator.domain.upstream import CallResult, LargeResult, is_failure
 from orchestrator.service.call_recorder import CallJournal, Recorder
-from orchestrator.service.grants import Grant, Grants
+from orchestrator.service.grants import Grant, Grants, WatchCalls
 from orchestrator.service.ledger import LedgerEntry, Notify
 from orchestrator.service.pictures import images_in
 from orchestrator.service.ports import Access
@@ -124,6 +124,7 @@ class ToolCalls:
         limits: GatewayLimits,
         policies: Sequence[Policy] = (),
         room_limits: RoomLimits | None = None,
+        watch: WatchCalls = lambda caller, call: None,
     ) -> None:
         self._resolver = resolver
         self._dispatcher = dispatcher
@@ -133,7 +134,7 @@ class ToolCalls:
         self._policies = tuple(policies)
         self._recorder = Recorder(journal)
         self.rooms = Rooms(room_limits or RoomLimits())
-        self.grants = Grants(limits, self._recorder, self.rooms)
+        self.grants = Grants(limits, self._recorder, self.rooms, watch)
 
     def open(
         self,

@@ -267,3 +267,52 @@ async def test_the_list_can_be_narrowed(journal, wanted, found):
     done = call.ended(Ending(Outcome.COMPLETED), 41.0)
     await journal.finish(ExecutionResult(replace(done, tool_calls=(tool_call(tool="other"),))))
     assert [each.id for each in await journal.newest(wanted, 10)] == found
+
+
+async def test_a_program_is_kept_beside_its_execution(journal):
+    await journal.open(record(id="a"), None, "print('é\0')")
+    await journal.open(record(id="b"))
+    assert await journal.program("a") == "print('é\0')"
+    assert (await journal.find("a")).program_kept
+    assert not (await journal.find("b")).program_kept
+    assert await journal.program("b") is None
+    assert await journal.program("nothing") is None
+
+
+async def test_a_very_large_program_is_not_kept(journal):
+    await journal.open(record(id="a"), None, "#" * 256 * 1024)
+    await journal.open(record(id="b"), None, "#" * (256 * 1024 + 1))
+    assert [each.program_kept for each in await journal.newest(Filter(), 10)] == [False, True]
+
+
+async def test_programs_are_forgotten_before_their_executions(journal):
+    await journal.open(replace(record(id="old"), accepted_at=100.0), None, "print('walrus')")
+    await journal.open(replace(record(id="new"), accepted_at=300.0), None, "print('walrus')")
+    await journal.forget_programs_before(200.0)
+    assert (await journal.program("old"), await journal.program("new")) == (None, "print('walrus')")
+    assert [each.id for each in await journal.newest(Filter(), 10)] == ["new", "old"]
+    assert [each.id for each in await journal.newest(Filter(text="walrus"), 10)] == ["new"]
+
+
+async def test_executions_are_found_by_a_piece_of_text_in_any_case(journal):
+    await journal.open(record(id="0123abcd"), None, "rows = Postgres.query('ÄPFEL')")
+    await journal.finish(result_of("0123abcd", b"first line\nSecond Line\n"))
+    await journal.open(record(id="other"), None, "pass")
+    for text in ("postgres.QUERY", "äpfel", "23AB", "second l", "err"):
+        assert [each.id for each in await journal.newest(Filter(text=text), 10)] == ["0123abcd"], text
+    for text in ("%", "po_tgres", "nowhere"):
+        assert await journal.newest(Filter(text=text), 10) == [], text
+
+
+async def test_a_refusal_is_found_by_its_reason(journal):
+    await journal.open(refused("r", detail="4 executions are running."))
+    assert [each.id for each in await journal.newest(Filter(text="are running"), 10)] == ["r"]
+
+
+async def test_lists_tell_how_many_calls_there_were(journal):
+    await journal.open(record(id="a"))
+    names = ("one", "two", "one", "three", "four", "five")
+    await journal.record_calls([CallRecord("a", number, tool_call(tool=name)) for number, name in enumerate(names)])
+    (told,) = await journal.newest(Filter(), 10)
+    assert (told.call_count, told.tool_calls) == (6, ())
+    assert told.called == ("postgres/one", "postgres/two", "postgres/three", "postgres/four")

@@ -18,7 +18,9 @@ from orchestrator.domain.execution import (
     Unfinished,
 )
 from orchestrator.domain.ledger import CallRecord, ToolCall
+from orchestrator.domain.statistics import Span, Statistics
 
+LARGEST_KEPT_PROGRAM_BYTES = 256 * 1024
 UNFINISHED = (State.QUEUED, State.RUNNING)
 
 
@@ -28,6 +30,7 @@ class FakeJournal:
         self.outputs: dict[tuple[str, Stream], bytes] = {}
         self.keys: dict[tuple[str, str], str] = {}
         self.calls: dict[str, dict[int, ToolCall]] = {}
+        self.programs: dict[str, str] = {}
         self.broken = False
         self.renewals = 0
 
@@ -36,8 +39,12 @@ class FakeJournal:
         self.records, self.outputs, self.keys, self.calls = {}, {}, {}, {}
         self.renewals += 1
 
-    async def open(self, record: ExecutionRecord, idempotency_key: str | None = None) -> None:
+    async def open(
+        self, record: ExecutionRecord, idempotency_key: str | None = None, program: str | None = None
+    ) -> None:
         self._require_writable()
+        if program is not None and len(program.encode(errors="replace")) <= LARGEST_KEPT_PROGRAM_BYTES:
+            self.programs[record.id] = program
         if idempotency_key is not None:
             self.keys[record.caller, idempotency_key] = record.id
         self.records[record.id] = replace(record, sequence=len(self.records) + 1)
@@ -103,7 +110,8 @@ class FakeJournal:
 
     async def newest(self, wanted: Filter, limit: int) -> Sequence[ExecutionRecord]:
         newest_first = sorted(self.records.values(), key=lambda record: record.sequence, reverse=True)
-        return [replace(record, files=()) for record in newest_first if self._fits(record, wanted)][:limit]
+        fitting = [record for record in newest_first if self._fits(record, wanted)][:limit]
+        return [replace(self._with_calls(record), files=(), tool_calls=()) for record in fitting]
 
     def _fits(self, record: ExecutionRecord, wanted: Filter) -> bool:
         equal = all(
@@ -117,11 +125,25 @@ class FakeJournal:
         in_time = (wanted.since is None or record.accepted_at >= wanted.since) and (
             wanted.until is None or record.accepted_at < wanted.until
         )
-        return equal and called and in_time and (wanted.before is None or record.sequence < wanted.before)
+        printed = (self.outputs.get((record.id, stream), b"").decode(errors="replace") for stream in Stream)
+        told = (record.id, record.caller, record.detail or "", self.programs.get(record.id, ""), *printed)
+        has_text = wanted.text is None or wanted.text.lower() in "\n".join(told).lower()
+        return equal and called and in_time and has_text and (wanted.before is None or record.sequence < wanted.before)
 
     async def output(self, execution_id: str, stream: Stream, start: int, length: int) -> Page | None:
         data = self.outputs.get((execution_id, stream))
         return None if data is None else Page(data[start : start + length], len(data))
+
+    async def program(self, execution_id: str) -> str | None:
+        return self.programs.get(execution_id)
+
+    async def forget_programs_before(self, moment: float) -> None:
+        for record in self.records.values():
+            if record.accepted_at < moment:
+                self.programs.pop(record.id, None)
+
+    async def statistics(self, span: Span) -> Statistics:
+        raise NotImplementedError("counted by SQLite only")
 
     async def check(self) -> None:
         self._require_writable()
@@ -130,7 +152,8 @@ class FakeJournal:
         return self.calls.setdefault(execution_id, {})
 
     def _with_calls(self, record: ExecutionRecord) -> ExecutionRecord:
-        return replace(record, tool_calls=tuple(call for _, call in sorted(self._calls_of(record.id).items())))
+        calls = tuple(call for _, call in sorted(self._calls_of(record.id).items()))
+        return replace(record, tool_calls=calls, program_kept=record.id in self.programs).counted
 
     def _require_writable(self) -> None:
         if self.broken:

@@ -10,6 +10,8 @@ from orchestrator.commands import keys
 from orchestrator.domain.access import hash_key
 from orchestrator.domain.errors import Unauthenticated
 from orchestrator.faces.auth import Authenticator, presented_key
+from orchestrator.service.sign_ins import SignIns
+from tests.support.fake_sign_ins import FakeSignIns
 
 ROLES = {
     "roles": {
@@ -325,7 +327,8 @@ def test_the_key_is_read_from_either_header(headers, key):
 
 
 def test_no_key_and_a_wrong_key_are_told_apart(place):
-    authenticator = Authenticator(access(place))
+    known = access(place)
+    authenticator = Authenticator(known, SignIns(known, FakeSignIns()))
     with pytest.raises(Unauthenticated, match="no key"):
         authenticator.authenticate({})
     with pytest.raises(Unauthenticated, match="not known"):

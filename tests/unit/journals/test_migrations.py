@@ -20,11 +20,19 @@ from orchestrator.domain.execution import (
     Timings,
     Usage,
 )
+from orchestrator.domain.files import File
+from orchestrator.journals.file_index import SqliteFileIndex
 from orchestrator.journals.schema import migrations
 from orchestrator.journals.sqlite import SqliteJournal
 from tests.support.samples import limits, record, tool_call
 
+LIMITS_THEN = limits(timeout_seconds=5)
+KEPT_THEN = File("report.csv", 12, "a" * 64, "text/csv")
 EARLIER = sorted((Path(__file__).parent / "earlier").glob("*.sql"))
+
+
+def test_a_journal_of_the_version_before_is_among_them():
+    assert int(EARLIER[-1].stem) == migrations()[-1][0] - 1
 
 
 @pytest.fixture(params=EARLIER, ids=lambda file: file.stem)
@@ -56,12 +64,21 @@ async def test_what_was_finished_is_told_as_before(earlier):
         outcome=Outcome.FAILED,
         exit_code=3,
         stdout_bytes=4,
-        limits=limits(),
+        limits=LIMITS_THEN,
         timings=Timings(0.1, 0.2, 0.3),
         usage=Usage(0.5, 1024),
         tool_calls=(tool_call(),) if has_calls else (),
+        files=(KEPT_THEN,) if earlier.name == "4" else (),
+        file_count=1 if earlier.name == "4" else 0,
     )
     assert await earlier.output("finished", Stream.STDOUT, 0, 10) == Page(b"out\n", 4)
+
+
+async def test_uploads_and_workspaces_stay(earlier):
+    had_files = earlier.name == "4"
+    index = SqliteFileIndex(earlier)
+    assert (await index.upload("key-a", KEPT_THEN.sha256) is not None) == had_files
+    assert [version.files for version in await index.versions("key-a", "shop")] == [(KEPT_THEN,)] * had_files
 
 
 async def test_refusals_and_the_order_stay(earlier):
@@ -73,7 +90,7 @@ async def test_refusals_and_the_order_stay(earlier):
 async def test_what_was_running_is_told_as_interrupted_by_the_next_start(earlier):
     assert await earlier.mark_interrupted("this daemon") == 1
     found = await earlier.find("running")
-    assert (found.state, found.language, found.limits) == (State.INTERRUPTED, Language.TYPESCRIPT, limits())
+    assert (found.state, found.language, found.limits) == (State.INTERRUPTED, Language.TYPESCRIPT, LIMITS_THEN)
 
 
 async def test_an_idempotency_key_still_finds_its_execution(earlier):

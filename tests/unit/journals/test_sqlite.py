@@ -12,6 +12,7 @@ from orchestrator.domain.ledger import CallOutcome, CallRecord
 from orchestrator.journals import sqlite as journal_module
 from orchestrator.journals.sqlite import SqliteJournal
 from tests.contract.test_journal import result_of
+from tests.support.api import eventually, until
 from tests.support.samples import record, refused, tool_call
 
 
@@ -103,9 +104,38 @@ async def test_refusals_have_a_quota_of_their_own_and_push_no_execution_out(tmp_
         await journal.finish(result_of(f"e{number}"))
     for number in range(38):
         await journal.open(refused(f"r{number}"))
-    kept = [found.id for found in await journal.newest(Filter(), 100)]
-    assert kept == ["r37", "r36", "r35", "r34", "r33", "e1", "e0"]
+
+    async def only_the_newest_are_left() -> bool:
+        kept = [found.id for found in await journal.newest(Filter(), 100)]
+        return kept == ["r37", "r36", "r35", "r34", "r33", "e1", "e0"]
+
+    await eventually(only_the_newest_are_left)
     await journal.close()
+
+
+async def test_removing_many_executions_keeps_no_other_write_waiting_for_all_of_them(tmp_path):
+    journal = SqliteJournal(tmp_path / "journal.sqlite3", max_executions=1)
+    for number in range(10 * journal_module.REMOVED_AT_ONCE):
+        await journal.open(record(id=f"e{number}", state=State.FINISHED))
+    pruning, writes = asyncio.create_task(journal.prune()), 0
+    await asyncio.sleep(0)
+    while not pruning.done():
+        await journal.mark_running("another")
+        writes += 1
+    assert writes > 3, "whoever comes second would have one turn: the one after all was removed"
+    assert len(await journal.newest(Filter(), 100)) == 1
+    await journal.close()
+
+
+async def test_a_journal_that_is_closed_while_it_removes_executions_closes(tmp_path, monkeypatch):
+    monkeypatch.setattr(journal_module, "PRUNE_EVERY", 100)
+    journal = SqliteJournal(tmp_path / "journal.sqlite3", max_executions=1)
+    for number in range(100):
+        await journal.open(record(id=f"e{number}", state=State.FINISHED))
+    await journal.close()
+    again = SqliteJournal(tmp_path / "journal.sqlite3", max_executions=1)
+    assert (await again.newest(Filter(), 1))[0].id == "e99"
+    await again.close()
 
 
 async def test_single_calls_have_a_quota_of_their_own_and_push_no_program_out(tmp_path, monkeypatch):
@@ -123,10 +153,11 @@ async def test_single_calls_have_a_quota_of_their_own_and_push_no_program_out(tm
 
 async def test_an_execution_is_opened_whether_old_ones_can_be_removed_or_not(tmp_path, monkeypatch):
     monkeypatch.setattr(journal_module, "PRUNE_EVERY", 1)
-    monkeypatch.setattr(journal_module, "PRUNE", "no SQL")
+    monkeypatch.setattr(journal_module, "BEYOND_QUOTA", "no SQL")
     journal = SqliteJournal(tmp_path / "journal.sqlite3", max_executions=2)
     with capture_logs() as logs:
         await journal.open(record(id="a"))
+        await until(lambda: logs)
     assert (await journal.find("a")).state is State.QUEUED
     assert [entry["event"] for entry in logs] == ["journal.not_pruned"]
     await journal.close()

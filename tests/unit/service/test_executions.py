@@ -470,9 +470,9 @@ class SlowJournal(FakeJournal):
         super().__init__()
         self.may_open, self.fault = asyncio.Event(), None
 
-    async def open(self, record, idempotency_key=None):
+    async def open(self, record, idempotency_key=None, program=None):
         await self.may_open.wait()
-        await super().open(record, idempotency_key)
+        await super().open(record, idempotency_key, program)
 
     async def finish(self, result, idempotency_key=None):
         if self.fault is not None:

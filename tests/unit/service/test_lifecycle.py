@@ -39,8 +39,8 @@ class WatchedJournal(FakeJournal):
         super().__init__()
         self.states: dict[str, list[State]] = {}
 
-    async def open(self, record, idempotency_key=None):
-        await super().open(record, idempotency_key)
+    async def open(self, record, idempotency_key=None, program=None):
+        await super().open(record, idempotency_key, program)
         self.states.setdefault(record.id, []).append(record.state)
 
     async def mark_running(self, execution_id):

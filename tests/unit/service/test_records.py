@@ -1,3 +1,4 @@
+import asyncio
 from dataclasses import replace
 
 import pytest
@@ -46,3 +47,29 @@ async def test_output_so_far_is_read_while_it_runs(records):
     watching = Records(FakeJournal(), {"own": running}.get)
     assert await watching.output(running.record, Stream.STDOUT, 3, 4) == Page(b"3456", 10)
     assert await watching.output(replace(running.record, id="ended"), Stream.STDOUT, 0, 4) == Page(b"", 0)
+
+
+class SlowLists(FakeJournal):
+    """Answers one question when it is let, and tells whose it was."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[str | None] = []
+        self.go = asyncio.Event()
+
+    async def newest(self, wanted, limit):
+        self.asked.append(wanted.caller)
+        await self.go.wait()
+        return []
+
+
+async def test_whoever_asks_for_many_lists_waits_for_itself():
+    journal = SlowLists()
+    records = Records(journal, lambda _: None)
+    greedy = [asyncio.create_task(records.newest(DEVELOPER, Filter(), 10)) for _ in range(50)]
+    await asyncio.sleep(0)
+    honest = asyncio.create_task(records.newest(OTHER_DEVELOPER, Filter(), 10))
+    await asyncio.sleep(0)
+    journal.go.set()
+    await asyncio.gather(honest, *greedy)
+    assert journal.asked.index(OTHER_DEVELOPER.key_name) <= 2
