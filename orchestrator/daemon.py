@@ -12,7 +12,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -25,18 +25,20 @@ from orchestrator.adapters.client_library import ClientLibrary
 from orchestrator.adapters.contents import StoredContents
 from orchestrator.adapters.matrix import MatrixHomeserver
 from orchestrator.adapters.memory import give_back_memory
-from orchestrator.adapters.metrics import Gauges, Metrics
+from orchestrator.adapters.metrics import Gauges, Metrics, memory_limit_bytes
 from orchestrator.adapters.tokens import O200kTokenCounter
 from orchestrator.catalog.catalog import Catalog, Edition, Listed
 from orchestrator.catalog.observations import Observations
 from orchestrator.catalog.toolbox import Toolbox
 from orchestrator.domain.configuration import HeldConfiguration, HeldSetting
 from orchestrator.domain.errors import OrchestratorError
-from orchestrator.domain.execution import ExecutionResult, Outcome, Shares
+from orchestrator.domain.events import Load
+from orchestrator.domain.execution import ExecutionRecord, ExecutionResult, Outcome, Shares
 from orchestrator.engines.docker.engine import DockerEngine
 from orchestrator.engines.docker.launcher_client import LauncherClient
 from orchestrator.engines.docker.launcher_process import LauncherProcess
 from orchestrator.faces.auth import Authenticator
+from orchestrator.faces.console.pages import Console
 from orchestrator.faces.context import Services
 from orchestrator.faces.gateway.app import Gateway
 from orchestrator.faces.http.app import build_app
@@ -48,11 +50,13 @@ from orchestrator.faces.rebinding import HostCheck
 from orchestrator.faces.uploads import Uploads
 from orchestrator.instance import instance_id, lock_data_directory
 from orchestrator.journals.file_index import SqliteFileIndex
+from orchestrator.journals.sign_ins import SqliteSignIns
 from orchestrator.journals.sqlite import SqliteJournal
 from orchestrator.service.admission import Admission
 from orchestrator.service.chat import Chat
 from orchestrator.service.chat_server import ChatServer
 from orchestrator.service.direct_calls import DirectCalls
+from orchestrator.service.events import Events
 from orchestrator.service.executions import Executions, ProgramRules
 from orchestrator.service.files import Files
 from orchestrator.service.ports import Engine
@@ -64,6 +68,7 @@ from orchestrator.service.records import Records
 from orchestrator.service.renewal import Renewal
 from orchestrator.service.sandboxes import Sandboxes
 from orchestrator.service.servers import Servers
+from orchestrator.service.sign_ins import SignIns
 from orchestrator.service.tool_calls import Policy, ToolCalls
 from orchestrator.service.warm_pool import WarmPool
 from orchestrator.service.workspaces import Workspaces
@@ -79,7 +84,9 @@ log = structlog.get_logger()
 
 STRAY_AFTER_SECONDS = 60.0
 LAST_SWEEP_SECONDS = 5.0
-ACCESS_CHECK_SECONDS = 1.0
+ACCESS_CHECK_SECONDS = 0.5  # a key that was taken away is of no use after a second
+EVENTS_SECONDS = 0.5
+PROGRAMS_CHECK_SECONDS = 600.0
 FILES_CHECK_SECONDS = 5.0
 RECHECK_SECONDS = 1.0  # what is wrong is looked at more often than what is well
 BACKLOG = 1024
@@ -122,7 +129,8 @@ async def running_daemon(settings: Settings) -> AsyncIterator[Daemon]:
         journal = SqliteJournal(settings.journal_file, max_executions=settings.journal_max_executions)
         undo.push_async_callback(journal.close)
         access = AccessFiles(settings.roles_file, settings.keys_dir)
-        tools = _build_tools(settings, access, journal, undo)
+        sign_ins, events = SignIns(access, SqliteSignIns(journal)), Events()
+        tools = _build_tools(settings, access, journal, events, undo)
         intake = Intake(
             total_bytes=settings.max_intake_bytes,
             per_caller_bytes=settings.max_intake_bytes_per_caller,
@@ -131,22 +139,34 @@ async def running_daemon(settings: Settings) -> AsyncIterator[Daemon]:
         )
         connections = Connections(_connection_limits(settings))
         storage = _build_storage(settings, journal, undo)
-        programs = _build_programs(settings, access, journal, tools, storage, instance, intake, connections, undo)
+        programs = _build_programs(
+            settings, access, journal, tools, storage, instance, intake, connections, events, undo
+        )
         try:
             await programs.readiness.recover()
         except OrchestratorError as error:  # then the daemon is not ready until it succeeds
             log.error("journal.unavailable", error=error.message)
+        await sign_ins.load()
         await asyncio.to_thread(tools.tokens.count, "the first count loads the vocabulary")
         await programs.renewal.renew()  # what is built in is there from the start
         loops = await undo.enter_async_context(Loops.running())
-        _start_loops(loops, settings, access, tools, storage, programs, instance)
+        _start_loops(loops, settings, access, tools, storage, programs, instance, sign_ins, events, journal)
+        count_own = lru_cache(maxsize=64)(tools.tokens.count)
+
+        def tell_direct_call(record: ExecutionRecord) -> None:
+            events.tell_execution(record)
+            programs.metrics.observe_calls(record.tool_calls)  # there are none before its end
+
         services = Services(
             executions=programs.executions,
             records=Records(journal, programs.executions.find_running),
             files=storage.files,
             workspaces=storage.workspaces,
-            direct_calls=DirectCalls(tools.calls, journal, programs.executions.ends, instance),
-            authenticator=Authenticator(access),
+            direct_calls=DirectCalls(tools.calls, journal, programs.executions.ends, instance, tell_direct_call),
+            authenticator=Authenticator(access, sign_ins),
+            sign_ins=sign_ins,
+            events=events,
+            load=programs.load,
             hosts=HostCheck(frozenset(settings.allowed_hosts)),
             readiness=programs.readiness,
             tokens=tools.tokens,
@@ -158,7 +178,9 @@ async def running_daemon(settings: Settings) -> AsyncIterator[Daemon]:
             uploads=Uploads(max_bytes=settings.max_upload_bytes, piece_seconds=settings.body_seconds),
             heartbeat_seconds=settings.heartbeat_seconds,
             render_metrics=programs.metrics.render,
+            metrics_token_sha256=settings.metrics_token_sha256,
             held_configuration=partial(_held_configuration, settings, access, tools),
+            own_tokens=lambda role: count_own(mcp.definitions(role)),
             version=__version__,
             started_at=time.monotonic(),
         )
@@ -170,7 +192,10 @@ async def running_daemon(settings: Settings) -> AsyncIterator[Daemon]:
             with_packages=settings.runner_packages,
         )
         loops.run("mcp", mcp.run)
-        port = await undo.enter_async_context(_listening(services, mcp, connections, settings))
+        pages = await asyncio.to_thread(Console, settings.console_dir)
+        if pages.problem is not None:
+            log.warning("console.incomplete", directory=str(settings.console_dir))
+        port = await undo.enter_async_context(_listening(services, mcp, pages, connections, settings))
         undo.push_async_callback(programs.executions.drain, settings.shutdown_grace_seconds)
         yield Daemon(port, programs.executions, programs.readiness, programs.reaper)
 
@@ -204,7 +229,9 @@ def _held_configuration(settings: Settings, access: AccessFiles, tools: Tools) -
     )
 
 
-def _build_tools(settings: Settings, access: AccessFiles, journal: SqliteJournal, undo: AsyncExitStack) -> Tools:
+def _build_tools(
+    settings: Settings, access: AccessFiles, journal: SqliteJournal, events: Events, undo: AsyncExitStack
+) -> Tools:
     tokens, observations, homeserver = O200kTokenCounter(), Observations(), None
     changed = asyncio.Event()
     if settings.matrix_homeserver is not None and settings.matrix_token is not None:
@@ -231,6 +258,7 @@ def _build_tools(settings: Settings, access: AccessFiles, journal: SqliteJournal
         settings.gateway_limits,
         build_policies(settings),
         settings.room_limits,
+        watch=events.tell_call,
     )
     gateway = Gateway(calls, toolbox, settings.max_tool_request_bytes, settings.tool_stall_seconds)
     undo.push_async_callback(gateway.shut_down)
@@ -283,6 +311,7 @@ class Programs:
     readiness: Readiness
     reaper: Reaper
     metrics: Metrics
+    load: Callable[[], Load]
 
 
 def _build_programs(
@@ -294,6 +323,7 @@ def _build_programs(
     instance: str,
     intake: Intake,
     connections: Connections,
+    events: Events,
     undo: AsyncExitStack,
 ) -> Programs:
     engine = build_engine(settings, instance)
@@ -316,13 +346,21 @@ def _build_programs(
         max_running_per_caller=settings.max_running_per_caller,
         max_waiting_per_caller=settings.max_waiting_per_caller,
     )
-    metrics = Metrics(
-        _gauges(admission, sandboxes, pool) | _intake_gauges(intake, connections) | _session_gauges(tools.upstreams)
-    )
     readiness = Readiness(engine, journal, instance)
+    metrics = Metrics(
+        _gauges(admission, sandboxes, pool)
+        | _intake_gauges(intake, connections)
+        | _session_gauges(tools.upstreams)
+        | _state_gauges(settings, readiness),
+        tools.catalog,
+    )
     executions = Executions(
         ProgramRules(
-            settings.max_code_bytes, settings.max_timeout_seconds, settings.limits, settings.places_in_background
+            settings.max_code_bytes,
+            settings.max_timeout_seconds,
+            settings.limits,
+            settings.places_in_background,
+            keeps_programs=settings.journal_programs == "keep",
         ),
         admission,
         pool,
@@ -334,8 +372,14 @@ def _build_programs(
         storage.workspaces,
         instance,
         on_finished=_observer(metrics, connections),
+        tell=events.tell_execution,
     )
-    return Programs(executions, pool, renewal, readiness, reaper, metrics)
+
+    def load() -> Load:
+        problem = readiness.problem.message if readiness.problem is not None else None
+        return Load(admission.running, admission.waiting, pool.idle, len(sandboxes.ids), readiness.ready, problem)
+
+    return Programs(executions, pool, renewal, readiness, reaper, metrics, load)
 
 
 def _start_loops(
@@ -346,10 +390,22 @@ def _start_loops(
     storage: Storage,
     programs: Programs,
     instance: str,
+    sign_ins: SignIns,
+    events: Events,
+    journal: SqliteJournal,
 ) -> None:
     async def take_up_access_changes() -> None:
         access.refresh()
         tools.calls.drop_grants_of_lost_keys()
+        await sign_ins.drop_ended()
+
+    async def look_around() -> None:
+        events.tell_load(programs.load())
+        events.tell_servers(tools.catalog.statuses())
+
+    async def forget_old_programs() -> None:
+        kept_for = settings.program_ttl_seconds if settings.journal_programs == "keep" else 0.0
+        await journal.forget_programs_before(time.time() - kept_for)
 
     async def check_readiness() -> None:
         await programs.readiness.check()
@@ -372,6 +428,8 @@ def _start_loops(
     loops.repeat("reaper", programs.reaper.remove_orphans, settings.check_seconds)
     loops.repeat("files", remove_old_files, FILES_CHECK_SECONDS)
     loops.repeat("memory", give_back_memory, settings.check_seconds)
+    loops.repeat("programs", forget_old_programs, PROGRAMS_CHECK_SECONDS)
+    loops.repeat("events", look_around, EVENTS_SECONDS)
     loops.repeat("access", take_up_access_changes, ACCESS_CHECK_SECONDS)
     loops.repeat("servers", tools.servers_file.take_up_changes, settings.check_seconds)
     loops.repeat("renewal", programs.renewal.take_up_changes, 0)
@@ -402,10 +460,12 @@ async def _nothing() -> None:
 
 @asynccontextmanager
 async def _listening(
-    services: Services, mcp: McpFace, connections: Connections, settings: Settings
+    services: Services, mcp: McpFace, pages: Console, connections: Connections, settings: Settings
 ) -> AsyncIterator[int]:
     # A client that goes away cancels its handler, and the handler its execution.
-    runner = web.AppRunner(build_app(services, mcp.handle), handler_cancellation=True, shutdown_timeout=1.0)
+    runner = web.AppRunner(
+        build_app(services, mcp.handle, pages.routes), handler_cancellation=True, shutdown_timeout=1.0
+    )
     await runner.setup()
     assert runner.server is not None  # noqa: S101  (it is set up)
     listener = await asyncio.get_running_loop().create_server(
@@ -498,6 +558,19 @@ def _session_gauges(upstreams: Upstreams) -> Gauges:
             "Sessions that MCP servers have for executions.",
             lambda: upstreams.own_sessions,
         ),
+    }
+
+
+def _state_gauges(settings: Settings, readiness: Readiness) -> Gauges:
+    return {
+        "code_executor_ready": ("1 while an execution would work.", lambda: readiness.ready),
+        "code_executor_max_running": ("Most executions that run at once.", lambda: settings.max_running),
+        "code_executor_max_waiting": ("Most executions that wait for a turn.", lambda: settings.max_waiting),
+        "code_executor_warm_floor": (
+            "Warm sandboxes that are kept for each role and language.",
+            lambda: settings.warm_floor,
+        ),
+        "code_executor_memory_limit_bytes": ("Memory that the daemon may use.", memory_limit_bytes),
     }
 
 

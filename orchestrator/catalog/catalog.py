@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from orchestrator.catalog.disclosure import Disclosure, TokenCounter
+from orchestrator.catalog.disclosure import Disclosure, TokenCounter, level_tokens
+from orchestrator.catalog.replies import LevelTokens
 from orchestrator.catalog.search import Hit, SearchIndex
 from orchestrator.domain.access import Role
 from orchestrator.domain.tools import Tool
@@ -31,6 +32,7 @@ class Edition:
         self.index = SearchIndex(tuple(tools.values()))
         self._visible: dict[Role, tuple[Tool, ...]] = {}
         self._full_tokens: dict[Role, int] = {}
+        self._level_tokens: dict[tuple[Role, str], LevelTokens] = {}
 
     def visible(self, role: Role) -> tuple[Tool, ...]:
         if role not in self._visible:
@@ -42,6 +44,14 @@ class Edition:
         if role not in self._full_tokens:
             self._full_tokens[role] = sum(map(self.disclosure.definition_tokens, self.visible(role)))
         return self._full_tokens[role]
+
+    def level_tokens(self, role: Role, server: str, counter: TokenCounter) -> LevelTokens:
+        """Return what the tools of a server that a role may use cost, by how much is told of them."""
+        if (role, server) not in self._level_tokens:
+            tools = [tool for tool in self.visible(role) if tool.server == server]
+            full = sum(map(self.disclosure.definition_tokens, tools))
+            self._level_tokens[role, server] = level_tokens(tools, counter, full)
+        return self._level_tokens[role, server]
 
 
 class Catalog:
@@ -85,6 +95,9 @@ class Catalog:
 
     def full_tokens(self, role: Role) -> int:
         return self._in_force.full_tokens(role)
+
+    def level_tokens(self, role: Role, server: str) -> LevelTokens:
+        return self._in_force.level_tokens(role, server, self._counter)
 
     def search(self, role: Role, queries: Sequence[str], *, server: str | None, limit: int) -> list[Hit]:
         return self._in_force.index.search(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from hashlib import sha256
 from typing import Any, Protocol, TypeVar, assert_never
 
-from orchestrator.catalog.replies import Metrics, Reply, ToolEntry, ToolGroup
+from orchestrator.catalog.replies import LevelTokens, Metrics, Reply, ToolEntry, ToolGroup
 from orchestrator.catalog.words import split_first_sentence
 from orchestrator.domain.tools import Tool
 
@@ -95,6 +95,15 @@ def grouped(tools: Iterable[Tool], detail: Detail) -> dict[str, ToolGroup]:
             case _:
                 assert_never(detail)
     return groups
+
+
+def level_tokens(group: Sequence[Tool], counter: TokenCounter, full: int) -> LevelTokens:
+    """Return what a list of these tools costs at each level of detail; that of their definitions is known."""
+
+    def told(detail: Detail) -> int:
+        return counter.count(compact(grouped(group, detail))) if group else 0
+
+    return LevelTokens(name=told(Detail.NAME), description=told(Detail.DESCRIPTION), full=full)
 
 
 def ranked(tools: Iterable[Tool], detail: Detail) -> list[ToolEntry]:

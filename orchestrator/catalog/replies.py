@@ -48,6 +48,7 @@ class ToolEntry(Reply):
     title: Text = ""
     output_schema: Json = Field(default_factory=dict)
     annotations: Json = Field(default_factory=dict)
+    score: float = Field(0.0, description="How well it fits a search, where that was asked for.")
 
 
 # Names in one string or, if one has a space, in a list; names with a sentence each; definitions.
@@ -96,6 +97,30 @@ ToolInfo = create_model(
     result_shape=(ResultShape, ...),
     metrics=(Metrics, Field(default_factory=Metrics)),
 )
+
+
+class LevelTokens(Reply):
+    """What a list of tools costs, by how much it tells of each."""
+
+    name: int
+    description: int
+    full: int
+
+
+class ServerCosts(Reply):
+    server: Text
+    state: str
+    tools: int
+    problem: Text | None
+    tokens: LevelTokens
+
+
+class ToolCosts(Reply):
+    """What the tools cost a client that loads them, by server."""
+
+    servers: list[ServerCosts]
+    total: LevelTokens
+    here: int = Field(description="What the executor's own MCP tools cost a client instead.")
 
 
 class ServerEntry(Reply):

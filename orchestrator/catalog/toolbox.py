@@ -10,7 +10,18 @@ from orchestrator.catalog.catalog import Catalog
 from orchestrator.catalog.disclosure import Detail, R, definition, grouped, ranked
 from orchestrator.catalog.observations import Observations
 from orchestrator.catalog.queries import meaningful
-from orchestrator.catalog.replies import FoundTools, ResultShape, ServerEntry, ToolEntry, ToolInfo, ToolListing, Usage
+from orchestrator.catalog.replies import (
+    FoundTools,
+    LevelTokens,
+    ResultShape,
+    ServerCosts,
+    ServerEntry,
+    ToolCosts,
+    ToolEntry,
+    ToolInfo,
+    ToolListing,
+    Usage,
+)
 from orchestrator.domain.access import Role
 from orchestrator.domain.errors import ToolDenied, ToolNotFound
 from orchestrator.domain.tools import Tool
@@ -41,15 +52,48 @@ class Toolbox:
         return self._counted(role, reply)
 
     async def search(
-        self, role: Role, queries: Sequence[str], detail: Detail, *, server: str | None, limit: int
+        self,
+        role: Role,
+        queries: Sequence[str],
+        detail: Detail,
+        *,
+        server: str | None,
+        limit: int,
+        with_scores: bool = False,
     ) -> FoundTools:
         wanted = meaningful(queries)
 
         def search() -> FoundTools:
             hits = self._catalog.search(role, wanted, server=server, limit=limit)
-            return self._counted(role, FoundTools(tools=ranked([hit.tool for hit in hits], detail)))
+            found = ranked([hit.tool for hit in hits], detail)
+            if with_scores:
+                found = [
+                    entry.model_copy(update={"score": round(hit.score, 3)})
+                    for entry, hit in zip(found, hits, strict=True)
+                ]
+            return self._counted(role, FoundTools(tools=found))
 
         return await asyncio.to_thread(search)
+
+    async def costs(self, role: Role, here: int) -> ToolCosts:
+        """Tell what the tools of each server cost a client that loads them."""
+        return await asyncio.to_thread(self._costs, role, here)
+
+    def _costs(self, role: Role, here: int) -> ToolCosts:
+        servers = [
+            ServerCosts(
+                server=entry.server,
+                state=entry.state,
+                tools=entry.tools,
+                problem=entry.problem,
+                tokens=self._catalog.level_tokens(role, entry.server),
+            )
+            for entry in self.servers(role)
+        ]
+        sums = {
+            level: sum(getattr(each.tokens, level) for each in servers) for level in ("name", "description", "full")
+        }
+        return ToolCosts(servers=servers, total=LevelTokens(**sums), here=here)
 
     async def info(self, role: Role, server: str, name: str) -> ToolEntry:
         try:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar, cast
 from urllib.parse import quote
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -33,6 +33,15 @@ from orchestrator.domain.ledger import CallOutcome, ToolCall
 
 class Body(BaseModel):
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True)
+
+
+B = TypeVar("B", bound=Body)
+
+
+def shown_as(kind: type[B], value: object) -> B:
+    """Show a value whose fields have the same names, and were checked where they come from."""
+    # The plugin of mypy takes what this returns for the base class.
+    return cast("B", kind.model_construct(**{name: getattr(value, name) for name in kind.model_fields}))
 
 
 class LimitsBody(Body):
@@ -89,7 +98,7 @@ class ToolCallBody(Body):
 
     @classmethod
     def of(cls, call: ToolCall) -> ToolCallBody:
-        return cls.model_construct(**{name: getattr(call, name) for name in cls.model_fields})
+        return shown_as(cls, call)
 
 
 class MistakeBody(Body):
@@ -226,6 +235,9 @@ class ExecutionSummary(Ended):
     )
     warm: bool = Field(description="Whether the sandbox had been started in advance.")
     background: bool = Field(description="Whether it runs in the background, tied to no client.")
+    tool_call_count: int = Field(description="How many tool calls it made; 0 in the events of one that runs.")
+    tools: list[str] = Field(description="Up to four of the tools that it called, as SERVER/TOOL.")
+    file_count: int = Field(description="How many files it left.")
     error: FaultBody | None
 
     @classmethod
@@ -277,6 +289,9 @@ class ExecutionDetail(ExecutionReply):
 
     output_range: OutputRange
     stderr_range: OutputRange
+    program_kept: bool = Field(description="Whether the journal has its code, to be read at `/program` below it.")
+    input_files: list[str] = Field(description="The names of the files that it was given.")
+    image_count: int = Field(description="How many pictures it showed; only the reply to the execution has them.")
 
     @classmethod
     def of_pages(cls, record: ExecutionRecord, stdout: Page, stderr: Page, offset: int) -> ExecutionDetail:
@@ -284,7 +299,14 @@ class ExecutionDetail(ExecutionReply):
             OutputRange(offset=offset, length=len(page.data), total=page.total_bytes) for page in (stdout, stderr)
         ]
         fields = _whole(record, text(stdout.data, cut=True), text(stderr.data, cut=True))
-        return cls.model_construct(**fields, output_range=ranges[0], stderr_range=ranges[1])
+        return cls.model_construct(
+            **fields,
+            output_range=ranges[0],
+            stderr_range=ranges[1],
+            program_kept=record.program_kept,
+            input_files=list(record.input_files),
+            image_count=record.image_count,
+        )
 
 
 def files_path(execution_id: str) -> str:
@@ -298,7 +320,7 @@ def text(data: bytes, *, cut: bool) -> str:
 
 
 def _summary(record: ExecutionRecord) -> dict[str, Any]:
-    finished = record.finished_at
+    finished, counted = record.finished_at, record.counted
     return {
         "execution_id": record.id,
         "caller": record.caller,
@@ -319,6 +341,9 @@ def _summary(record: ExecutionRecord) -> dict[str, Any]:
         "cancelled_by": record.cancelled_by,
         "warm": record.warm,
         "background": record.background,
+        "tool_call_count": counted.call_count,
+        "tools": list(counted.called),
+        "file_count": counted.file_count,
         "error": FaultBody(code=record.error_code, detail=record.detail or "") if record.error_code else None,
     }
 

@@ -10,8 +10,9 @@ from aiohttp import web
 
 from orchestrator.catalog.catalog import Catalog
 from orchestrator.catalog.toolbox import Toolbox
-from orchestrator.domain.access import Caller
+from orchestrator.domain.access import Caller, Role
 from orchestrator.domain.configuration import HeldConfiguration
+from orchestrator.domain.events import Load
 from orchestrator.faces.auth import Authenticator
 from orchestrator.faces.intake import Intake
 from orchestrator.faces.rebinding import HostCheck
@@ -19,10 +20,12 @@ from orchestrator.faces.uploads import Uploads
 from orchestrator.service.budget import Budget
 from orchestrator.service.chat import Chat
 from orchestrator.service.direct_calls import DirectCalls
+from orchestrator.service.events import Events
 from orchestrator.service.executions import Executions
 from orchestrator.service.files import Files
 from orchestrator.service.readiness import Readiness
 from orchestrator.service.records import Records
+from orchestrator.service.sign_ins import SignIns
 from orchestrator.service.workspaces import Workspaces
 
 
@@ -38,6 +41,9 @@ class Services:
     workspaces: Workspaces
     direct_calls: DirectCalls
     authenticator: Authenticator
+    sign_ins: SignIns
+    events: Events
+    load: Callable[[], Load]
     hosts: HostCheck
     readiness: Readiness
     tokens: TokenCounter
@@ -49,7 +55,9 @@ class Services:
     uploads: Uploads
     heartbeat_seconds: float
     render_metrics: Callable[[], bytes]
+    metrics_token_sha256: str | None  # of the token that opens them besides keys
     held_configuration: Callable[[], HeldConfiguration]
+    own_tokens: Callable[[Role], int]  # what the definitions of the executor's own MCP tools cost
     version: str
     started_at: float
 

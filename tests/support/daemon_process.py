@@ -36,15 +36,15 @@ class DaemonProcess:
         finally:
             if process.poll() is None:
                 process.terminate()
-            await asyncio.to_thread(process.wait, 30)
+            await asyncio.to_thread(process.wait, 60)
 
     def kill(self) -> None:
         self.process.send_signal(signal.SIGKILL)
-        self.process.wait(10)
+        self.process.wait(30)
 
     async def terminate(self) -> int:
         self.process.terminate()
-        return await asyncio.to_thread(self.process.wait, 30)
+        return await asyncio.to_thread(self.process.wait, 60)
 
     def resident_bytes(self) -> int:
         return self._memory("VmRSS")

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
+from types import MappingProxyType
 from typing import Any, cast
 
 from aiohttp import web
@@ -17,6 +18,7 @@ from orchestrator.faces.context import Services
 from orchestrator.faces.http.app import build_app
 from orchestrator.faces.http.connection import Connection
 from orchestrator.faces.http.connections import ConnectionLimits, Connections
+from orchestrator.faces.http.problems import Handler
 from orchestrator.faces.intake import Intake
 from orchestrator.faces.rebinding import HostCheck
 from orchestrator.faces.uploads import Uploads
@@ -61,9 +63,9 @@ def services(*callers: Caller, **chosen: Any) -> Services:
 
 
 @asynccontextmanager
-async def http_face(made_up: Services) -> AsyncIterator[str]:
+async def http_face(made_up: Services, pages: Mapping[str, Handler] = MappingProxyType({})) -> AsyncIterator[str]:
     """Listen as the daemon does; yield the address."""
-    runner = web.AppRunner(build_app(made_up), handler_cancellation=True, shutdown_timeout=1.0)
+    runner = web.AppRunner(build_app(made_up, pages=pages), handler_cancellation=True, shutdown_timeout=1.0)
     await runner.setup()
     assert runner.server is not None
     loop = asyncio.get_running_loop()

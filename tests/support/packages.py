@@ -10,6 +10,7 @@ from tests.support.installation import PROJECT
 
 LOCKS = PROJECT / "runner-image" / "packages"
 PROGRAMS, CHECKERS = LOCKS / "programs", LOCKS / "checkers"
+CONSOLE = PROJECT / "orchestrator" / "faces" / "console" / "packages"
 
 
 def wanted_wheels(directory: Path) -> list[str]:

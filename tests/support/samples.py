@@ -13,7 +13,8 @@ DEVELOPER = Caller("developer-key", Role("developer", frozenset({"postgres"})))
 OTHER_DEVELOPER = Caller("other-key", Role("developer", frozenset({"postgres"})))
 
 
-def limits(timeout_seconds: float = 5) -> Limits:
+def limits(timeout_seconds: float = 30) -> Limits:
+    """Return the limits of a program that ends by itself, with time to do so on a busy machine."""
     return Limits(
         timeout_seconds=timeout_seconds,
         max_output_bytes=100 * 1024,

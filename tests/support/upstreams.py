@@ -47,7 +47,7 @@ async def running(
         yield upstreams
     finally:
         task.cancel()
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(30):
             (ending,) = await asyncio.gather(task, return_exceptions=True)
         if not isinstance(ending, asyncio.CancelledError):
             raise AssertionError("the upstreams ended by themselves") from ending
@@ -65,13 +65,13 @@ def problem(upstreams: Upstreams, name: str) -> str:
     return status(upstreams, name).problem or ""
 
 
-async def until_connected(upstreams: Upstreams, *names: str, seconds: float = 10) -> None:
+async def until_connected(upstreams: Upstreams, *names: str, seconds: float = 30) -> None:
     await until(
         lambda: all(status(upstreams, name).state is UpstreamState.CONNECTED for name in names), seconds=seconds
     )
 
 
-async def until_down(upstreams: Upstreams, name: str, seconds: float = 10) -> None:
+async def until_down(upstreams: Upstreams, name: str, seconds: float = 30) -> None:
     await until(lambda: status(upstreams, name).state is UpstreamState.DOWN, seconds=seconds)
 
 

@@ -15,7 +15,7 @@ from tests.support.api import Api, eventually, until
 from tests.support.daemon_process import is_ready
 from tests.support.installation import Installation
 
-START_SECONDS = 30.0
+START_SECONDS = 60.0
 STOP_SECONDS = 30.0
 
 

@@ -27,7 +27,7 @@ from orchestrator.service.running import RunningExecution
 EVENT_STREAM = "text/event-stream"
 HEADERS = {"Content-Type": f"{EVENT_STREAM}; charset=utf-8", "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 PIECE_BYTES = 64 * 1024
-LOOK_EVERY_SECONDS = 1.0
+LOOK_EVERY_SECONDS = 0.5  # how long a key that is gone may still hear
 # Bytes of stdout and of stderr, tool calls, and of those the ones that are still missing.
 EVENT_ID = re.compile(r"([0-9]{1,12})-([0-9]{1,12})-([0-9]{1,9})((?:\.[0-9]{1,9}){0,1000})(-end)?")
 
@@ -162,9 +162,14 @@ class EventStream:
         """Send what happens until it ends, then the result."""
         await self._start(running.position)
         told = dict.fromkeys(Stream, 0)
-        async for happening in running.happenings(self._services.heartbeat_seconds):
+        told_at = time.monotonic()
+        look_every = min(LOOK_EVERY_SECONDS, self._services.heartbeat_seconds)
+        async for happening in running.happenings(look_every):
             await asyncio.sleep(0)  # there may be many at once, and nothing else makes this task give way
             self._require_access(running.execution.caller.key_name)
+            if happening is None and time.monotonic() - told_at < self._services.heartbeat_seconds:
+                continue
+            told_at = time.monotonic()
             if happening is None:
                 await self._send("heartbeat", HeartbeatEvent(state=running.state, position=running.position))
             elif isinstance(happening, CallRecord):

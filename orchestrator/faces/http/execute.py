@@ -29,7 +29,7 @@ class ExecuteRequest(Body):
 
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=False, extra="forbid", strict=True)
 
-    code: Annotated[str, Field(min_length=1, description="The program.")]
+    code: Annotated[str, Field(min_length=1, description="The program.", examples=["console.log(2 + 2)"])]
     language: Annotated[Language, Field(strict=False)] = Language.TYPESCRIPT
     timeout_seconds: Annotated[
         float | None,

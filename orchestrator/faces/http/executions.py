@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated
 
 from aiohttp import web
@@ -17,6 +18,7 @@ from orchestrator.faces.http.route import json_reply
 from orchestrator.service.complaints import MUST_BE
 from orchestrator.service.records import LARGEST_NUMBER
 
+FEW = 50  # records or calls that are written at once; more take a thread, so that nobody waits for them
 LARGEST_SLICE = 1024 * 1024
 LONGEST_WAIT_SECONDS = 30
 OCTETS = "application/octet-stream"
@@ -47,6 +49,13 @@ class ExecutionsQuery(Query):
         json_schema_extra={MUST_BE: "SERVER or SERVER/TOOL"},
         description="Only executions that called this tool, as SERVER/TOOL, or any tool of a SERVER.",
     )
+    text: str | None = Field(
+        None,
+        min_length=1,
+        max_length=200,
+        description="Only executions with this text, in any case, in the id, in an error, in the first 1,500 "
+        "characters of the program, in the first 500 bytes of stdout or in the last 500 of stderr.",
+    )
     since: Moment | None = Field(None, description="Only executions accepted at or after this time, with its offset.")
     until: Moment | None = Field(None, description="Only executions accepted before this time, with its offset.")
 
@@ -60,6 +69,7 @@ class ExecutionsQuery(Query):
             language=self.language,
             server=server or None,
             tool=tool or None,
+            text=self.text,
             since=self.since.timestamp() if self.since else None,
             until=self.until.timestamp() if self.until else None,
             before=self.before,
@@ -91,7 +101,11 @@ class ExecutionList(Body):
 async def list_executions(request: web.Request, query: ExecutionsQuery) -> web.Response:
     records = await request.app[SERVICES].records.newest(request[CALLER], query.as_filter(), query.limit)
     following = records[-1].sequence if len(records) == query.limit else None
-    return json_reply(ExecutionList(executions=[ExecutionSummary.of(record) for record in records], next=following))
+
+    def write() -> web.Response:
+        return json_reply(ExecutionList(executions=[ExecutionSummary.of(record) for record in records], next=following))
+
+    return write() if len(records) <= FEW else await asyncio.to_thread(write)
 
 
 async def get_execution(request: web.Request, query: ExecutionQuery) -> web.Response:
@@ -102,7 +116,19 @@ async def get_execution(request: web.Request, query: ExecutionQuery) -> web.Resp
         record = await records.visible(request[CALLER], record.id)
     stdout = await records.output(record, Stream.STDOUT, query.offset, query.length)
     stderr = await records.output(record, Stream.STDERR, query.offset, query.length)
-    return json_reply(ExecutionDetail.of_pages(record, stdout, stderr, query.offset))
+
+    def write() -> web.Response:
+        return json_reply(ExecutionDetail.of_pages(record, stdout, stderr, query.offset))
+
+    return write() if len(record.tool_calls) <= FEW else await asyncio.to_thread(write)
+
+
+async def get_program(request: web.Request, query: Query) -> web.Response:
+    """Send the code as it was run: as text, whatever it says."""
+    records = request.app[SERVICES].records
+    record = await records.visible(request[CALLER], request.match_info["id"])
+    code = await records.program(record)
+    return web.Response(text=code, content_type="text/plain", headers={"X-Content-Type-Options": "nosniff"})
 
 
 async def get_output(request: web.Request, query: OutputQuery) -> web.Response:

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import time
-from importlib import resources
 from typing import Annotated, Literal
 
 from aiohttp import web
 from pydantic import Field
 
 from orchestrator.domain.sandbox import Finding, Verdict
-from orchestrator.faces.bodies import Body
+from orchestrator.faces.auth import presented_key
+from orchestrator.faces.bodies import Body, iso
 from orchestrator.faces.context import CALLER, SERVICES
 from orchestrator.faces.http.openapi import DOCUMENT
 from orchestrator.faces.http.problems import Problem, problem_of
 from orchestrator.faces.http.requests import JSON, Query
 from orchestrator.faces.http.route import json_reply
-
-# The page holds no address but its own, so it works offline and can send nothing elsewhere.
-DOCS_POLICY = (
-    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
 
 
 class Health(Body):
@@ -92,6 +85,8 @@ class WhoAmI(Body):
     sees_all_executions: bool
     chat_rooms: list[str]
     shared_workspaces: list[str] = Field(description="Patterns of workspaces that all keys of the role share.")
+    session_expires_at: str | None = Field(description="When the session ends; null with a key. ISO 8601, UTC.")
+    features: list[str] = Field(description="Parts of the daemon that not every one has.")
 
 
 async def health(request: web.Request, query: Query) -> web.Response:
@@ -135,6 +130,7 @@ async def readyz(request: web.Request, query: Query) -> web.Response:
 async def whoami(request: web.Request, query: Query) -> web.Response:
     caller = request[CALLER]
     role = caller.role
+    session = request.app[SERVICES].sign_ins.find(presented_key(request.headers) or "")
     return json_reply(
         WhoAmI(
             caller=caller.key_name,
@@ -144,6 +140,8 @@ async def whoami(request: web.Request, query: Query) -> web.Response:
             sees_all_executions=role.sees_all_executions,
             chat_rooms=sorted(role.chat_rooms),
             shared_workspaces=list(role.shared_workspaces),
+            session_expires_at=iso(session.expires_at) if session is not None else None,
+            features=[],
         )
     )
 
@@ -157,13 +155,3 @@ async def metrics(request: web.Request, query: Query) -> web.Response:
 
 async def openapi(request: web.Request, query: Query) -> web.Response:
     return web.json_response(request.app[DOCUMENT])
-
-
-async def docs(request: web.Request, query: Query) -> web.Response:
-    page = resources.files(__package__).joinpath("static/docs.html").read_text()
-    description = json.dumps(request.app[DOCUMENT]).replace("</", "<\\/")
-    return web.Response(
-        text=page.replace("__OPENAPI__", description),
-        content_type="text/html",
-        headers={"Content-Security-Policy": DOCS_POLICY, "X-Content-Type-Options": "nosniff"},
-    )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from aiohttp import web
 from pydantic import Field
 
@@ -9,8 +11,10 @@ from orchestrator.catalog.disclosure import Detail, compact
 from orchestrator.catalog.queries import MAX_QUERIES, MAX_QUERY_CHARACTERS
 from orchestrator.catalog.replies import Reply
 from orchestrator.catalog.toolbox import Toolbox
+from orchestrator.faces.bodies import Body
 from orchestrator.faces.context import CALLER, SERVICES
 from orchestrator.faces.http.requests import Query
+from orchestrator.faces.http.route import json_reply
 from orchestrator.service.budget import Reservation
 
 
@@ -27,6 +31,24 @@ class SearchQuery(ToolsQuery):
     )
     detail: Detail = Field(Detail.DESCRIPTION, description="How much to tell of each tool, `description` by default.")
     limit: int = Field(10, ge=1, le=100, description="How many, 10 by default.")
+    scores: bool = Field(False, description="Whether to tell how well each fits.")
+
+
+class RoleAccess(Body):
+    """Whether a role may call a tool, and by which rule of roles.json."""
+
+    role: str
+    allowed: bool
+    rule: str
+    keys: list[str] = Field(description="The names of its keys.")
+
+
+class ToolAccess(Body):
+    """Who may call a tool: your own role, or every role for one that sees all executions."""
+
+    server: str
+    tool: str
+    roles: list[RoleAccess]
 
 
 async def list_tools(request: web.Request, query: ToolsQuery) -> web.Response:
@@ -37,7 +59,40 @@ async def list_tools(request: web.Request, query: ToolsQuery) -> web.Response:
 async def search_tools(request: web.Request, query: SearchQuery) -> web.Response:
     role, toolbox = request[CALLER].role, _toolbox(request)
     async with _turn(request):
-        return _json(await toolbox.search(role, query.q, query.detail, server=query.server, limit=query.limit))
+        found = await toolbox.search(
+            role, query.q, query.detail, server=query.server, limit=query.limit, with_scores=query.scores
+        )
+        return _json(found)
+
+
+async def tool_costs(request: web.Request, query: Query) -> web.Response:
+    role = request[CALLER].role
+    async with _turn(request):
+        here = await asyncio.to_thread(request.app[SERVICES].own_tokens, role)
+        return _json(await _toolbox(request).costs(role, here))
+
+
+async def tool_access(request: web.Request, query: Query) -> web.Response:
+    """Tell who may call a tool; of one that the caller does not see, only whether its own role may."""
+    server, tool, caller = request.match_info["server"], request.match_info["tool"], request[CALLER]
+    book = request.app[SERVICES].held_configuration().book
+    roles = list(book.roles.values()) if caller.role.sees_all_executions else [caller.role]
+    decisions = [(role, role.decide(server, tool)) for role in roles]
+    return json_reply(
+        ToolAccess(
+            server=server,
+            tool=tool,
+            roles=[
+                RoleAccess(
+                    role=role.name,
+                    allowed=decision.allowed,
+                    rule=decision.rule,
+                    keys=list(book.keys_of(role.name)) if caller.role.sees_all_executions else [caller.key_name],
+                )
+                for role, decision in decisions
+            ],
+        )
+    )
 
 
 async def tool_info(request: web.Request, query: Query) -> web.Response:

@@ -103,6 +103,12 @@ class McpFace:
             on_read_resource=self._read_resource,
         )
 
+    def definitions(self, role: Role) -> str:
+        """Return what a client of this role carries of us in each turn: the instructions and the tools, as JSON."""
+        tools = [tool.listed_for(role, structured=False) for tool in self._for(role)]
+        listed = [tool.model_dump_json(by_alias=True, exclude_none=True) for tool in tools]
+        return "\n".join((INSTRUCTIONS, *listed))
+
     async def run(self) -> None:
         """Serve until cancelled; a task of its own, because sessions must end where they began."""
         async with asyncio.TaskGroup() as self._tasks:
@@ -135,8 +141,10 @@ class McpFace:
 
     async def _list_tools(self, context: Context, _: object) -> types.ListToolsResult:
         role, structured = _caller(context).role, _wants_structure(context)
-        tools = [tool for tool in self._tools.values() if tool.is_for(role) and tool.is_of_use()]
-        return types.ListToolsResult(tools=[tool.listed_for(role, structured=structured) for tool in tools])
+        return types.ListToolsResult(tools=[tool.listed_for(role, structured=structured) for tool in self._for(role)])
+
+    def _for(self, role: Role) -> list[Tool[Any]]:
+        return [tool for tool in self._tools.values() if tool.is_for(role) and tool.is_of_use()]
 
     async def _call_tool(self, context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         caller = _caller(context)

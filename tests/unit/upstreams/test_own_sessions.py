@@ -21,6 +21,7 @@ from orchestrator.upstreams.entries import HttpKind, HttpServer, ServerEntry, St
 from orchestrator.upstreams.upstreams import Upstreams
 from tests.support import upstream_stdio
 from tests.support.api import until
+from tests.support.processes import processes_with
 from tests.support.upstream_server import ScriptedProxy, SessionServer, SseProxy, serving, tool
 from tests.support.upstreams import QUICK, http, running, status, text_of, tool_names, until_connected
 
@@ -77,16 +78,6 @@ async def old_sse(**more):
 
             yield Place(upstreams, entry, lambda: len(server.sessions.keys() - {listing}), lose)
         await until(lambda: not server.sessions)
-
-
-def processes_with(word: str) -> set[int]:
-    def is_named(file: Path) -> bool:
-        try:
-            return word.encode() in file.read_bytes().split(b"\0")
-        except OSError:
-            return False
-
-    return {int(file.parent.name) for file in Path("/proc").glob("[0-9]*/cmdline") if is_named(file)}
 
 
 @asynccontextmanager

@@ -82,13 +82,15 @@ async def test_one_that_aiohttp_has_closed_does_not_stay_open_for_a_reader_who_n
     await until(lambda: scene.wire.is_aborted)
 
 
-async def test_one_that_aiohttp_has_closed_is_left_alone_while_its_reader_reads(scene):
+async def test_one_that_aiohttp_has_closed_is_left_alone_while_its_reader_reads():
+    scene = Scene(connections(stall_seconds=0.4, header_seconds=60, unidentified_bytes=10_000, header_bytes=1_000))
     scene.wire.write(b"unread" * 100)
     scene.connection.force_close()
-    for _ in range(10):
-        await asyncio.sleep(0.01)  # as slow as a reader may be, not to wait for something
+    for _ in range(12):
+        await asyncio.sleep(0.05)  # as slow as a reader may be, not to wait for something
         del scene.wire.unsent[:6]
     assert not scene.wire.is_aborted
+    scene.connection.cut()
 
 
 @pytest.mark.parametrize(

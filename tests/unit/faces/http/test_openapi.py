@@ -60,7 +60,7 @@ def test_the_events_of_a_stream_are_typed_and_tool_calls_are_among_them():
 def test_the_filters_of_the_list_are_described_with_their_values():
     parameters = {each["name"]: each["schema"] for each in DOCUMENT["paths"]["/executions"]["get"]["parameters"]}
     assert set(parameters) == {
-        "limit", "before", "state", "outcome", "caller", "language", "kind", "tool", "since", "until",
+        "limit", "before", "state", "outcome", "caller", "language", "kind", "tool", "text", "since", "until",
     }  # fmt: skip
     assert parameters["limit"] == {"type": "integer", "minimum": 1, "maximum": 500, "default": 50}
     assert parameters["language"] == {"type": "string", "enum": ["typescript", "python"]}

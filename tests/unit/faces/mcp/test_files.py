@@ -145,9 +145,9 @@ class Waiting(FakeExecutions):
     [
         (
             {"workspace": "shop"},
-            "queued in the background, waits for the workspace shop, then runs for up to 5 s, execution ",
+            "queued in the background, waits for the workspace shop, then runs for up to 30 s, execution ",
         ),
-        ({}, "queued in the background, waits for its turn, then runs for up to 5 s, execution "),
+        ({}, "queued in the background, waits for its turn, then runs for up to 30 s, execution "),
     ],
 )
 async def test_one_in_the_background_says_what_it_waits_for(place, monkeypatch, workspace, waits):

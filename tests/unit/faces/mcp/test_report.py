@@ -71,7 +71,7 @@ def test_what_we_say_stands_before_what_the_program_printed():
     [
         (FAILED, "exited with code 3; it printed nothing to stderr"),
         (Ending(Outcome.FAILED, exit_code=139, signal=11), "The program was ended by signal 11."),
-        (Ending(Outcome.TIMED_OUT), "because it reached its time limit of 5 s."),
+        (Ending(Outcome.TIMED_OUT), "because it reached its time limit of 30 s."),
         (Ending(Outcome.OUT_OF_MEMORY), "more than 1 GiB of memory"),
         (Ending(Outcome.OUTPUT_LIMIT), "because it printed more than 16 MiB to one stream"),
         (Ending(Outcome.CANCELLED), "was cancelled"),

@@ -1,0 +1,1 @@
+"""The console: pages that show what agents do, while they do it."""

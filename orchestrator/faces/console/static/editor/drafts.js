@@ -1,0 +1,39 @@
+/** The programs of this tab, one for each language. They outlive a reload, and nothing takes the place of one unasked. */
+import {starter} from './programs.js';
+
+const KEPT_AS = 'code-executor.draft';
+const read = (name) => sessionStorage.getItem(`${KEPT_AS}.${name}`);
+const write = (name, value) => sessionStorage.setItem(`${KEPT_AS}.${name}`, value);
+const remove = (name) => sessionStorage.removeItem(`${KEPT_AS}.${name}`);
+
+export const keptLanguage = () => read('language');
+export const keepLanguage = (language) => write('language', language);
+
+export const draftOf = (language) => read(language) ?? starter(language);
+export const keepDraft = (language, text) => write(language, text);
+
+/** Whether somebody has written in the program since it was put there. */
+export const isChanged = (language) => ![starter(language), read(`${language}.origin`)].includes(draftOf(language));
+
+/** Put another program in the place of the draft, for good. */
+export function replaceDraft(language, text) {
+  write(language, text);
+  write(`${language}.origin`, text);
+}
+
+/** Keep the draft for later, if somebody has written it. */
+export function setAside(language) {
+  if (isChanged(language)) write(`${language}.aside`, draftOf(language));
+}
+
+export const asideOf = (language) => read(`${language}.aside`);
+export const dropAside = (language) => remove(`${language}.aside`);
+
+/** Take back what was set aside; what was written since takes its place. @returns {string} */
+export function takeBack(language) {
+  const text = asideOf(language);
+  dropAside(language);
+  setAside(language);
+  write(language, text);
+  return text;
+}
