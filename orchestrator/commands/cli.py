@@ -16,6 +16,7 @@ from orchestrator.commands.access import ensure, rotate, why
 from orchestrator.commands.completion import completion
 from orchestrator.commands.config import config
 from orchestrator.commands.connect import connect
+from orchestrator.commands.console import console
 from orchestrator.commands.executions import executions, show
 from orchestrator.commands.files import files, uploads
 from orchestrator.commands.follow import cancel, follow
@@ -33,6 +34,8 @@ from orchestrator.commands.terminal import (
     print_json,
 )
 from orchestrator.commands.tools import tools
+from orchestrator.commands.top import top
+from orchestrator.commands.watch import watch
 from orchestrator.commands.workspaces import workspaces_app
 from orchestrator.settings_in_effect import unknown_settings
 
@@ -126,7 +129,7 @@ def doctor(as_json: AsJson = False) -> None:
 
 COMMANDS = (
     *(serve, launcher, mcp, connect, run, follow, cancel, tools, executions, show, files, uploads),
-    *(why, doctor, config, completion),
+    *(console, watch, top, why, doctor, config, completion),
 )
 for command in COMMANDS:
     app.command()(command)

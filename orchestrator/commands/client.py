@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Mapping
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterator, Mapping
+from contextlib import aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
 from types import MappingProxyType
@@ -46,6 +46,10 @@ class Refused(CallFailed):
         self.code = code
 
 
+class DaemonTooOld(CallFailed):
+    """The daemon does not know what the command needs; the one that comes with the command does."""
+
+
 class ApiClient:
     def __init__(self, url: str, key: str) -> None:
         self._url = url.rstrip("/")
@@ -81,6 +85,36 @@ class ApiClient:
         """
         headers = {"Last-Event-ID": last_event_id} if last_event_id else {}
         return self._events("GET", f"/executions/{quote(execution_id, safe='')}/events", headers=headers)
+
+    async def events(self, last_event_id: str = "") -> AsyncGenerator[Event, None]:
+        """Yield what happens in the daemon, from now on or after an event, without an end. Close it."""
+        headers = {"Last-Event-ID": last_event_id} if last_event_id else {}
+        with self._newer("stream of events"):
+            async with aclosing(self._events("GET", "/events", headers=headers)) as events:
+                async for event in events:
+                    yield event
+
+    async def statistics(self, since: str) -> dict[str, Any]:
+        """Return what happened since a time, in figures, and the load now."""
+        with self._newer("statistics"):
+            return await self.get("/stats", [("since", since)])
+
+    async def console_link(self) -> tuple[str, float]:
+        """Return a link that signs one in to the console, once, and for how many seconds it is valid."""
+        with self._newer("console"):
+            made = await self.order("POST", "/console/codes")
+        return f"{self._url}/#code={quote(made['code'], safe='')}", made["expiresInSeconds"]
+
+    @contextmanager
+    def _newer(self, what: str) -> Iterator[None]:
+        """Say of a path that earlier daemons do not have why it is not there."""
+        try:
+            yield
+        except Refused as error:
+            if error.code != "not_found":
+                raise
+            older = f"The daemon at {self._url} is older than this command and has no {what}."
+            raise DaemonTooOld(f"{older} Update it with 'make up'.") from error
 
     async def cancel(self, execution_id: str) -> dict[str, Any]:
         return await self._answer("DELETE", f"/executions/{quote(execution_id, safe='')}")

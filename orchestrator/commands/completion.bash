@@ -17,7 +17,9 @@
     if [[ -n ${{values["$command $previous"]+known}} ]]; then
         case ${{values["$command $previous"]}} in
         '<file>') mapfile -t COMPREPLY < <(compgen -f -- "$current") ;;
-        *) mapfile -t COMPREPLY < <(compgen -W "${{values["$command $previous"]}}" -- "$current") ;;
+        *) # Of a list with commas, what follows the last one; of words without, the whole.
+            word=${{current%"${{current##*,}}"}}
+            mapfile -t COMPREPLY < <(compgen -P "$word" -W "${{values["$command $previous"]}}" -- "${{current##*,}}") ;;
         esac
         return
     fi

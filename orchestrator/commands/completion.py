@@ -32,6 +32,7 @@ class Value:
 
     words: tuple[str, ...] = ()
     is_file: bool = False
+    is_list: bool = False  # of the words, with commas between them
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +91,9 @@ def _value_of(option: TyperOption) -> Value | None:
 def _value(parameter: TyperOption | TyperArgument) -> Value:
     declared = parameter.type_descriptor.annotation
     kind = next(iter(get_args(declared)), declared)  # what a list is of
-    words = tuple(str(member.value) for member in kind) if isinstance(kind, type) and issubclass(kind, Enum) else ()
-    return Value(words, is_file=kind is Path or parameter.name in NAMES_OF_FILES)
+    member = getattr(kind, "OF", kind)  # of a list in one word
+    words = tuple(str(each.value) for each in member) if isinstance(member, type) and issubclass(member, Enum) else ()
+    return Value(words, is_file=kind is Path or parameter.name in NAMES_OF_FILES, is_list=member is not kind)
 
 
 def for_bash(root: Command) -> str:
@@ -142,6 +144,8 @@ def _zsh_option(option: Option) -> str:
 def _zsh_action(value: Value) -> str:
     if value.is_file:
         return "_files"
+    if value.is_list:
+        return f"_sequence compadd - {' '.join(value.words)}"
     return f"({' '.join(value.words)})" if value.words else " "
 
 

@@ -17,6 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from orchestrator.commands.client import ApiClient
+from orchestrator.commands.feed import coloured, word_of
 from orchestrator.commands.terminal import (
     EXIT_BAD_USE,
     EXIT_NOT_THERE,
@@ -36,7 +37,6 @@ from orchestrator.domain.execution import Kind, Language, Outcome, State
 from orchestrator.domain.file_words import size_in_words
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
-_COLOURS = {"completed": "green", "failed": "yellow", "cancelled": "dim"}
 
 ExecutionId = Annotated[str | None, typer.Argument(metavar="ID", help="Your own newest program, if absent.")]
 
@@ -116,7 +116,7 @@ def print_list(console: Console, executions: list[Json]) -> None:
         table.add_row(
             local_time(execution["acceptedAt"]),
             plain(execution["executionId"]),
-            _outcome(execution),
+            coloured(word_of(execution)),
             plain(execution["language"] or ("tool call" if execution["kind"] == "call" else "")),
             f"{took} ms" if took is not None else "",
             f"{execution['outputBytes']} B" if execution["state"] == "finished" else "",
@@ -133,7 +133,7 @@ def print_one(console: Console, execution: Json) -> None:
         facts.add_row(Text(name, "dim"), value if isinstance(value, Text) else plain(value))
 
     tell("execution", execution["executionId"])
-    tell("outcome", _outcome(execution))
+    tell("outcome", coloured(word_of(execution)))
     if execution["exitCode"] is not None:
         tell("exit code", str(execution["exitCode"]))
     if error := execution["error"]:
@@ -176,12 +176,6 @@ def _calls(calls: list[Json]) -> Table:
             plain(call["detail"] or ""),
         )
     return table
-
-
-def _outcome(execution: Json) -> Text:
-    # An interrupted execution has an outcome as well, but what befell the daemon explains more.
-    word = execution["state"] if execution["state"] == "interrupted" else execution["outcome"] or execution["state"]
-    return plain(word, _COLOURS.get(word, "red"))
 
 
 def local_time(iso: str) -> str:

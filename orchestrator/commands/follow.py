@@ -10,8 +10,9 @@ from typing import Annotated
 
 import typer
 
-from orchestrator.commands.client import ApiClient, CallFailed, ConnectionLost
+from orchestrator.commands.client import ApiClient, CallFailed
 from orchestrator.commands.executions import ExecutionId, newest_program
+from orchestrator.commands.feed import taken_up
 from orchestrator.commands.files import require_writable_directories
 from orchestrator.commands.run import conclude
 from orchestrator.commands.terminal import (
@@ -30,8 +31,6 @@ from orchestrator.commands.terminal import (
 )
 
 EXIT_DETACHED = 130
-# Together a minute: a daemon that is restarted is back by then.
-PAUSES_SECONDS = (0.5, 1, 2, 4, 8, 15, 30)
 
 
 def follow(
@@ -77,23 +76,11 @@ def cancel(
 async def _follow(client: ApiClient, execution_id: str, *, quiet: bool) -> Json:
     """Pass on what the program prints, each byte once, however often the connection is lost, and return its result."""
     streams = {"stdout": sys.stdout, "stderr": sys.stderr}
-    last_id, pauses = "", iter(PAUSES_SECONDS)
-    while True:
-        try:
-            async with aclosing(client.follow(execution_id, last_id)) as events:
-                async for event in events:
-                    if event.name == "result":
-                        return event.fields
-                    if event.name in streams and not quiet:
-                        streams[event.name].write(event.fields["text"])
-                        streams[event.name].flush()
-                    last_id = event.id
-                    if event.name != "started":
-                        pauses = iter(PAUSES_SECONDS)
-            lost = ConnectionLost("The daemon ended the stream before the program ended.")
-        except ConnectionLost as error:
-            lost = error
-        pause = next(pauses, None)
-        if pause is None:
-            raise lost
-        await asyncio.sleep(pause)
+    async with aclosing(taken_up(lambda last_id: client.follow(execution_id, last_id), ("started",))) as events:
+        async for event in events:
+            if event.name == "result":
+                return event.fields
+            if event.name in streams and not quiet:
+                streams[event.name].write(event.fields["text"])
+                streams[event.name].flush()
+    raise AssertionError("a stream that is taken up has no end")

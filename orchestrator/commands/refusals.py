@@ -27,6 +27,8 @@ HINTS = {
     "CODE_EXECUTOR_MAX_WORKSPACES_PER_CALLER.",
     "too_many_in_background": "Wait until one of them has ended, cancel one with 'code-executor cancel ID', or raise "
     "CODE_EXECUTOR_MAX_BACKGROUND or the same _PER_CALLER.",
+    "program_not_kept": "'code-executor show ID' shows its hash. Programs of up to 256 KiB are kept where "
+    "CODE_EXECUTOR_JOURNAL_PROGRAMS is keep, for CODE_EXECUTOR_PROGRAM_TTL_SECONDS.",
     "tool_denied": "'code-executor tools' lists those that you may use. An operator can extend the role in roles.json.",
     "tool_not_found": "Search for it with 'code-executor tools'. Names are compared exactly.",
 }

@@ -12,6 +12,7 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
+from orchestrator.commands import feed
 from orchestrator.commands import follow as follow_module
 from orchestrator.commands.cli import app
 from orchestrator.commands.client import ApiClient, Event
@@ -81,7 +82,7 @@ def daemon(monkeypatch: pytest.MonkeyPatch) -> Iterator[Daemon]:
                 self.answer(200, {**RESULT, "executionId": "e1", "outcome": "cancelled"})
 
     with serving(Handler, monkeypatch):
-        monkeypatch.setattr(follow_module, "PAUSES_SECONDS", (0, 0))
+        monkeypatch.setattr(feed, "PAUSES_SECONDS", (0, 0))
         yield fake
 
 
@@ -138,7 +139,7 @@ def test_a_daemon_that_stays_away_is_given_up(daemon: Daemon) -> None:
     daemon.streams = [STARTED] * 3
     ended = daemon.run("follow", "e1")
     assert (ended.exit_code, len(daemon.asked)) == (69, 3)
-    assert "ended the stream before the program ended" in ended.stderr
+    assert "ended the stream too early" in ended.stderr
 
 
 def test_without_an_id_ones_own_newest_program_is_followed(daemon: Daemon) -> None:
