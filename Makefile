@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help up down restart logs status backup restore install uninstall doctor test test-unit test-clients test-servers check fmt bench image clean rotate-keys venv engine lock stack chaos mutation figures
+.PHONY: help up down restart logs status backup restore install uninstall doctor test test-unit test-clients test-servers test-console screenshots check fmt bench image clean rotate-keys venv engine lock stack chaos mutation figures
 
 help: ## Show this help
 	@echo "MCP Code Executor: make TARGET"; echo
@@ -10,7 +10,7 @@ help: ## Show this help
 	@echo; echo "Settings: CODE_EXECUTOR_* in the environment or in .env; CODE_EXECUTOR_PUBLISH=127.0.0.1:9091 is where the"
 	@echo "API is published. BASE=auto|pull|bootstrap and BASE_IMAGE_NAME choose the base image, REFRESH=1 fetches it again."
 	@echo "PROFILES=playwright,minio adds MCP servers, PROFILES=all each that needs no account (docs/servers.md); STACK=0 leaves"
-	@echo "out the default ones."
+	@echo "out the default ones, PROFILES=monitoring adds Prometheus (docs/operating.md)."
 
 up: engine venv image stack ## Set everything up, start the daemon and its MCP servers, and return when the daemon is ready
 	@scripts/up.sh
@@ -54,6 +54,12 @@ test-clients: engine venv image ## Run real MCP clients against a scripted model
 
 test-servers: engine venv image ## Run the MCP servers that are asked for by name, with real backends (TEST_SERVERS="minio n8n")
 	@scripts/test.sh servers
+
+test-console: engine venv image ## Run the console in Debian's Chromium (PYTEST="-k keyboard")
+	@scripts/test.sh console
+
+screenshots: engine venv image ## Take pictures of every page of the console, light and dark, wide and narrow
+	@scripts/test.sh screenshots
 
 check: venv ## Run ruff, mypy, import-linter, shellcheck, bandit, hadolint and pip-audit
 	@scripts/check.sh

@@ -2,11 +2,12 @@
 # Sourced by what gets images: pulling one; staging a context, hashing it, building only when it has changed.
 
 readonly CONTEXTS=$BUILD/context
-# What fetch.sh makes: the daemon's dependencies; what programs can import; what checks them.
+# What fetch.sh makes: the daemon's dependencies; what programs can import; what checks them; what browsers load.
 readonly SITE_PACKAGES=$BUILD/site-packages
 readonly PYTHON_PACKAGES=$BUILD/python-packages
 readonly TYPESCRIPT_PACKAGES=$BUILD/typescript-packages
 readonly CHECKERS=$BUILD/checkers
+readonly CONSOLE=$BUILD/console
 readonly PULL_SECONDS=180
 
 in_engine() { docker image inspect "$@" >/dev/null 2>&1; }

@@ -5,6 +5,7 @@ set -euo pipefail
 . "$ROOT/scripts/building.sh"
 
 readonly LOCKS=runner-image/packages
+readonly CONSOLE_SOURCES=orchestrator/faces/console
 
 daemon_requirements() { "$VENV/bin/python" scripts/requirements.py; }
 
@@ -42,6 +43,26 @@ fetch_checkers() {
     rm -rf "$CHECKERS/node_modules/@typescript" "$CHECKERS/wheels"
 }
 
+console_inputs() { cat "$CONSOLE_SOURCES/packages/package-lock.json" "$CONSOLE_SOURCES"/editor/*.js; }
+
+# bundle ENTRY RESULT: one module that needs no other, without what only people need.
+bundle() {
+    NODE_PATH=$CONSOLE/node_modules node "$CONSOLE/node_modules/esbuild-wasm/bin/esbuild" "$1" --outfile="$2" \
+        --bundle --minify --format=esm --target=es2022 --log-level=warning
+}
+
+fetch_console() {
+    local modules=$CONSOLE/node_modules
+    install_modules "$CONSOLE_SOURCES/packages" "$CONSOLE"
+    bundle "$CONSOLE_SOURCES/editor/editor.js" "$CONSOLE/editor.js"
+    bundle "$modules/uplot/dist/uPlot.esm.js" "$CONSOLE/uplot.js"
+    cp "$modules/uplot/dist/uPlot.min.css" "$CONSOLE/uplot.css"
+    cp "$modules/htm/preact/standalone.module.js" "$CONSOLE/htm.js"
+    # Their authors want to be named wherever the code is; the bundles do not do so.
+    (cd "$modules" && find . -iname 'licen[cs]e*' -not -path './esbuild-wasm/*' -print0 | sort -z | xargs -0 tail -n +1) >"$CONSOLE/licenses.txt"
+    rm -rf "$modules" "$CONSOLE"/package*.json
+}
+
 # ensure PART DIRECTORY TITLE PROBE
 ensure() {
     local part=$1 directory=$2 inputs
@@ -59,5 +80,6 @@ daemon) ensure daemon "$SITE_PACKAGES" "the daemon's dependencies" "'pip downloa
 python) ensure python "$PYTHON_PACKAGES" "Python packages for programs" "'pip download pandas'" ;;
 typescript) ensure typescript "$TYPESCRIPT_PACKAGES" "TypeScript packages for programs" "'npm view zod'" ;;
 checkers) ensure checkers "$CHECKERS" "the checkers of programs" "'pip download ty' and 'npm view typescript'" ;;
-*) fail "There is no part $1 to fetch; use base, node, daemon, python, typescript or checkers." ;;
+console) ensure console "$CONSOLE" "the packages of the console" "'npm view uplot'" ;;
+*) fail "There is no part $1 to fetch; use base, node, daemon, python, typescript, checkers or console." ;;
 esac

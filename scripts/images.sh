@@ -68,6 +68,9 @@ stage_orchestrator() {
     stage scripts/image "$context/image"
     stage orchestrator "$context/app/orchestrator"
     rm "$context"/app/orchestrator/{Dockerfile,constraints.txt}
+    # Sources of what was built from them.
+    rm -r "$context"/app/orchestrator/faces/console/{editor,packages}
+    stage "$CONSOLE" "$context/app/console"
     stage runner-image/seccomp.json "$context/app/runner-image/seccomp.json"
     stage runner-image/client-library "$context/app/runner-image/client-library"
     stage "$SITE_PACKAGES" "$context/site-packages"
@@ -79,7 +82,7 @@ prune_old_stages() {
 }
 
 main() {
-    local base parts=(base node daemon checkers)
+    local base parts=(base node daemon checkers console)
     lock_the_tree
     choose_builder
     ! with_packages || parts+=(python typescript)

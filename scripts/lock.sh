@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Pins every direct and transitive dependency anew: of pyproject.toml, of the runner image, of the MCP servers and of the
-# clients in the tests.
+# Pins every direct and transitive dependency anew: of pyproject.toml, of the runner image, of the console, of the MCP servers and
+# of the clients in the tests.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 . "$ROOT/scripts/building.sh"
@@ -9,6 +9,7 @@ readonly PINS=orchestrator/constraints.txt
 readonly FRESH=$BUILD/lock-venv
 readonly PACKAGES=deploy/stack/packages
 readonly RUNNER_PACKAGES=runner-image/packages
+readonly CONSOLE_PACKAGES=orchestrator/faces/console/packages
 readonly CLIENTS=tests/clients/environments
 
 # resolve REQUIREMENTS PINS COMMENT
@@ -73,6 +74,8 @@ step "resolving the dependencies" lock.log "Make 'pip download aiohttp' work on 
     resolve_project
 step "resolving those of the runner image" lock-runner.log "Make 'pip download pandas' and 'npm view zod' work on this machine, then run make again." \
     resolve_runner
+step "resolving those of the console" lock-console.log "Make 'npm view uplot' work on this machine, then run make again." \
+    resolve_npm "$CONSOLE_PACKAGES"
 step "resolving those of the MCP servers" lock-servers.log "Make 'npm view mcp-minio' work on this machine, then run make again." \
     resolve_each "$PACKAGES"
 step "resolving those of the clients in the tests" lock-clients.log "Make 'npm view ai' work on this machine, then run make again." \

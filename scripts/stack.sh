@@ -4,13 +4,15 @@
 # stack.sh SERVICE prepares the image of one service, and fails if it cannot.
 #   STACK=0                     leaves out the servers that come without being asked for
 #   PROFILES=playwright,minio   more servers, or `all`; COMPOSE_PROFILES is the same
-#   MCP_PROXY_IMAGE, MCP_POSTGRES_IMAGE, MCP_ARANGO_IMAGE   what to take from a registry
+#   PROFILES=monitoring,grafana watch the daemon
+#   MCP_PROXY_IMAGE, MCP_POSTGRES_IMAGE, MCP_ARANGO_IMAGE, MCP_GRAFANA_IMAGE   what to take from a registry
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 . "$ROOT/scripts/building.sh"
 . "$ROOT/scripts/own_packages.sh"
 
 readonly SOURCES=deploy/stack
+readonly MONITORING=deploy/monitoring
 readonly FETCHED=$BUILD/stack-packages
 readonly OWN_POSTGRES_IMAGE=mcp-code-executor/postgres
 readonly OWN_BASE_IMAGE=mcp-code-executor/own-base
@@ -159,6 +161,22 @@ ensure_n8n() {
         "$SOURCES/n8n" "$SOURCES/packages/mcp-n8n-app"
 }
 
+stage_prometheus() {
+    local context=$CONTEXTS/$1
+    rm -rf "$context"
+    stage "$MONITORING/Dockerfile" "$context/Dockerfile"
+    stage "$MONITORING/prometheus" "$context/prometheus"
+    stage scripts/image "$context/image"
+}
+
+ensure_prometheus() {
+    local packages
+    mapfile -t packages < <(stack packages monitoring)
+    "$ROOT/scripts/base.sh" prometheus "${packages[@]}"
+    ensure_image_of_sources mcp-prometheus mcp-code-executor/mcp-prometheus "$(cat "$BUILD/base-image-prometheus")" stage_prometheus \
+        "$MONITORING/Dockerfile" "$MONITORING/prometheus"
+}
+
 ensure_servers() {
     local sources=("$SOURCES/proxy" "$SOURCES/packages/proxy" "$SOURCES/packages/$1")
     [ ! -d "$SOURCES/modules/$1" ] || sources+=("$SOURCES/modules/$1")
@@ -222,6 +240,8 @@ ensure_service() {
     mcp-n8n-app) ensure_n8n ;;
     mcp-playwright) ensure_browser ;;
     mcp-s3) ensure_s3 ;;
+    mcp-prometheus) ensure_prometheus ;;
+    mcp-grafana) ensure_pulled "$(configured MCP_GRAFANA_IMAGE '')" || fail "$(tail -n 1 "$LOGS/pull-server.log")" ;;
     mcp-arango) ensure_pulled "$(configured MCP_ARANGO_IMAGE arangodb:3.12)" || fail "$(tail -n 1 "$LOGS/pull-server.log")" ;;
     *) ensure_servers "$1" ;;
     esac
@@ -248,9 +268,11 @@ prepare() {
 # In place: the directories are mounted in running containers.
 write_settings() {
     local settings
-    mkdir -p "$STACK_BUILD/mcp-postgres" "$STACK_BUILD/mcp-timescale"
+    mkdir -p "$STACK_BUILD/mcp-postgres" "$STACK_BUILD/mcp-timescale" "$STACK_BUILD"/mcp-grafana/{datasources,dashboards}
     install -m 0755 "$SOURCES/postgres/start.sh" "$SOURCES/postgres/sample.sql" "$STACK_BUILD/mcp-postgres/"
     install -m 0755 "$SOURCES/postgres/start.sh" "$SOURCES/timescale/sample.sql" "$STACK_BUILD/mcp-timescale/"
+    install -m 0644 "$MONITORING"/grafana/datasources/* "$STACK_BUILD/mcp-grafana/datasources/"
+    install -m 0644 "$MONITORING"/grafana/dashboards/* "$STACK_BUILD/mcp-grafana/dashboards/"
     stack write --proxy "$PROXY_KIND" "$@" >>"$STACK_BUILD/changed"
     stack services --proxy "$PROXY_KIND" "$@" >"$STACK_BUILD/services"
     [ "${#READY_OWN[@]}" -eq 0 ] || printf '%s\n' "${READY_OWN[@]}" >>"$STACK_BUILD/services"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# test.sh [unit|all|clients|servers]: the quick unit tests come first, then those that start processes, then those on the real
+# test.sh [unit|all|clients|servers|console|screenshots]: the quick unit tests come first, then those that start processes, then those on the real
 # engine. Those with the clients of others and with the servers that are asked for by name are apart, as these are large to
 # fetch. TEST_SERVERS="minio n8n" is about these servers only.
 set -euo pipefail
@@ -8,7 +8,7 @@ set -euo pipefail
 [ ! -x "$BUILD/node/bin/node" ] || export CODE_EXECUTOR_TEST_NODE=${CODE_EXECUTOR_TEST_NODE:-$BUILD/node/bin/node}
 
 directories_besides_unit() {
-    find tests -mindepth 2 -name 'test_*.py' -not -path 'tests/unit/*' -not -path 'tests/clients/*' -not -path 'tests/servers/*' -printf '%P\n' | cut -d/ -f1 | sort -u | sed 's|^|tests/|'
+    find tests -mindepth 2 -name 'test_*.py' -not -path 'tests/unit/*' -not -path 'tests/clients/*' -not -path 'tests/servers/*' -not -path 'tests/console/*' -printf '%P\n' | cut -d/ -f1 | sort -u | sed 's|^|tests/|'
 }
 
 # PYTEST="-k name -x" adds arguments, PYTEST="-n 0 --pdb" runs all of them in one process.
@@ -37,15 +37,29 @@ test_servers() {
     run_pytest tests/servers
 }
 
+# In a browser; with the name of a directory, also what it looks like.
+test_console() {
+    "$ROOT/scripts/browser.sh"
+    say "tests of the console in Chromium"
+    SCREENSHOTS=${1:-} run_pytest tests/console
+}
+
 main() {
     local rest
+    # Not `test_clients && return`: that would go on after a failure, and end well.
     case ${1:-all} in
-    clients) test_clients && return ;;
-    servers) test_servers && return ;;
+    clients) test_clients; return ;;
+    servers) test_servers; return ;;
+    console) test_console; return ;;
+    screenshots)
+        PYTEST="-k screenshot ${PYTEST:-}" test_console "$BUILD/screenshots"
+        say "They are in .build/screenshots."
+        return
+        ;;
     esac
     say "unit tests"
     # Not even collected: in these folders every test starts processes. schemathesis takes a second to load.
-    run_pytest -n 2 -m "not processes" -p no:schemathesis --ignore=tests/unit/client_library --ignore=tests/unit/runner --ignore=tests/unit/setup tests/unit
+    run_pytest -n 2 -m "not processes" -p no:schemathesis --ignore=tests/unit/client_library --ignore=tests/unit/runner --ignore=tests/unit/setup --ignore=tests/unit/console tests/unit
     [ "${1:-all}" = all ] || return 0
     "$ROOT/scripts/tsc.sh"
     say "unit tests that start interpreters, compilers and scripts"
@@ -53,6 +67,7 @@ main() {
     mapfile -t rest < <(directories_besides_unit)
     [ "${#rest[@]}" -gt 0 ] || return 0
     require_compose
+    "$ROOT/scripts/stack.sh" mcp-prometheus # which is tested there, and has the tool that tests its rules
     say "tests on the engine: ${rest[*]}"
     run_pytest "${rest[@]}"
 }

@@ -137,6 +137,16 @@ END
     fi
 }
 
+# Neither in a log nor a reason to fail: 'code-executor console' makes another link, or says why it cannot.
+console_link() {
+    local link
+    link=$(CODE_EXECUTOR_URL=$(api_url) "$VENV/bin/code-executor" console --no-open 2>/dev/null) || link=''
+    case $link in
+    http*) say "console: $link (valid for 60 s, once; '.venv/bin/code-executor console' makes another)" ;;
+    *) say "console: '.venv/bin/code-executor console' opens it" ;;
+    esac
+}
+
 main() {
     lock_the_tree
     require_readable_roles
@@ -154,6 +164,7 @@ main() {
     say
     say "ready at $(api_url). Try:"
     first_command
+    console_link
 }
 
 main

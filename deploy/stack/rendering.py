@@ -16,13 +16,16 @@ DAEMON = "orchestrator"
 PATHS = {ProxyKind.OURS: "/servers/{server}/mcp", ProxyKind.PULLED: "/{server}/mcp"}
 PREFIX = "${STACK_PREFIX:-}"  # which compose fills in
 PROXY_TOKEN = "MCP_PROXY_TOKEN"  # noqa: S105  # the name of a variable
+# The engine publishes nothing on an internal network; without masquerading no answer finds back to this one.
+WITHOUT_THE_INTERNET = {"com.docker.network.bridge.enable_ip_masquerade": "false"}
 
 
 def write_everything(
     stack: Stack, variables: Variables, kind: ProxyKind, servers: list[Server], into: Path
 ) -> Iterator[str]:
     """Write every document and make the secrets that they refer to; yield each container with new settings."""
-    for container, inside in _by_container(server for server in servers if not server.url).items():
+    behind_proxies = [server for server in servers if not server.url and not server.watches]
+    for container, inside in _by_container(behind_proxies).items():
         # The other containers are of our own image in any case.
         document = proxy_document(kind if container == PROXY else ProxyKind.OURS, container, inside)
         if write(into / container / "config.json", _as_json(document), 0o644):
@@ -44,6 +47,8 @@ def daemon_document(kind: ProxyKind, servers: Iterable[Server]) -> dict[str, Any
     behind: list[str] = []
     beside: dict[str, dict[str, Any]] = {}
     for server in servers:
+        if server.watches:
+            continue
         if server.container == PROXY:
             behind.append(server.name)
         else:
@@ -63,13 +68,19 @@ def daemon_document(kind: ProxyKind, servers: Iterable[Server]) -> dict[str, Any
 
 
 def networks_document(servers: Iterable[Server]) -> dict[str, Any]:
-    """Return what is added to compose.yaml: a server shares its network with the daemon and the services it needs."""
+    """Return what is added to compose.yaml: a server shares its network with the daemon and the services it needs.
+
+    So does what watches the daemon; what watches that in turn does not see the daemon.
+    """
     networks: dict[str, Any] = {}
     members: dict[str, dict[str, None]] = {DAEMON: {}}
     for server in servers:
         name = f"{PREFIX}mcp-backend-{server.network}"
-        networks[server.network] = {"name": name, "internal": not server.internet}
-        for service in (DAEMON, server.container, *server.services):
+        networks[server.network] = {"name": name, "internal": not server.internet and not server.watches}
+        if server.watches:
+            networks[server.network]["driver_opts"] = dict(WITHOUT_THE_INTERNET)
+        seen = () if server.watches and server.services else (DAEMON,)
+        for service in (*seen, server.container, *server.services):
             members.setdefault(service, {})[server.network] = None
     return {"services": {service: {"networks": [*joined]} for service, joined in members.items()}, "networks": networks}
 

@@ -44,9 +44,11 @@ class Server:
     needs: tuple[str, ...]
     services: tuple[str, ...]
     debian: tuple[str, ...]
+    watches: bool = False  # the daemon, or what watches it, instead of having tools for it
+    along: tuple[str, ...] = ()
 
     @classmethod
-    def from_table(cls, name: str, table: Mapping[str, Any]) -> Server:
+    def from_table(cls, name: str, table: Mapping[str, Any], *, watches: bool = False) -> Server:
         container = table.get("container", f"mcp-{name}")
         return cls(
             name=name,
@@ -67,6 +69,8 @@ class Server:
             needs=tuple(table.get("needs", ())),
             services=tuple(table.get("services", ())),
             debian=tuple(table.get("debian", ())),
+            watches=watches,
+            along=tuple(table.get("along", ())),
         )
 
     def behind(self, kind: ProxyKind) -> Server:
@@ -98,6 +102,7 @@ class Stack:
     def read(cls, kind: ProxyKind, given: Mapping[str, str]) -> Stack:
         tables = tomllib.loads((HERE / "servers.toml").read_text())
         servers = [Server.from_table(name, _as_given(table, given)) for name, table in tables["servers"].items()]
+        servers += [Server.from_table(name, table, watches=True) for name, table in tables["watchers"].items()]
         return cls(
             servers={server.name: server.behind(kind) for server in servers},
             services={name: tuple(variables) for name, variables in tables["services"].items()},
@@ -108,9 +113,11 @@ class Stack:
         return [server.name for server in self.servers.values() if server.default]
 
     def chosen(self, names: Iterable[str]) -> list[str]:
-        """Return the names, each once, with every server there is in the place of "all"."""
-        wanted = [each for name in names for each in (self.servers if name == ALL else (name,))]
-        return list(dict.fromkeys(wanted))
+        """Return the names, each once, with every server there is in the place of "all", and with what comes along."""
+        every = [server.name for server in self.servers.values() if not server.watches]
+        wanted = [each for name in names for each in (every if name == ALL else (name,))]
+        along = [each for name in wanted if name in self.servers for each in self.servers[name].along]
+        return list(dict.fromkeys((*wanted, *along)))
 
     def server(self, name: str) -> Server:
         if name not in self.servers:

@@ -72,7 +72,8 @@ class Variables:
     def lines_for_daemon(self, servers_file: Path) -> list[str]:
         """Return NAME='value' of the daemon's own settings and of what its servers.json names as ${NAME}."""
         servers = servers_file.read_text() if servers_file.exists() else ""
-        own = [name for name in self.given if name.startswith("CODE_EXECUTOR_")]
+        made = [name for name, file in self.generated.items() if (self.secrets_dir / file).exists()]
+        own = [name for name in (*self.given, *made) if name.startswith("CODE_EXECUTOR_")]
         named = (*REFERENCE.findall(servers), *OwnServers.read(self.servers_dir).references_of_daemon())
         return self._lines(name for name in (*own, *named) if not NOT_FOR_THE_DAEMON.fullmatch(name))
 

@@ -12,6 +12,7 @@ from tests.support.installation import Installation
 from tests.support.stack import OptionalServers, logs_of, run, running_servers
 
 READY_SECONDS = 180
+WITH_THEIR_START_SECONDS = 400  # the first test of a module waits for its servers, too
 CHOSEN = os.environ.get("TEST_SERVERS", "").split()
 
 
@@ -23,6 +24,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Confi
     ]
     config.hook.pytest_deselected(items=unwanted)
     items[:] = [item for item in items if item not in unwanted]
+    for item in items:
+        if here in item.path.parents and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(WITH_THEIR_START_SECONDS))
 
 
 def servers_of(item: pytest.Item) -> tuple[str, ...]:

@@ -61,7 +61,7 @@ def test_cleaning_removes_data_keys_images_and_what_was_built(used: Tree) -> Non
     assert not [name for name in made if (used.path / name).exists()]
     volumes = (
         *("data", "launcher", "roles", "workspace", "memory", "postgres", "timescale", "s3", "arango", "n8n"),
-        "images",
+        *("images", "prometheus", "grafana"),
     )
     assert removals(used) == [
         " ".join(["docker volume rm --force", *(f"mcp-code-executor-{name}" for name in volumes)]),
@@ -84,7 +84,7 @@ def test_cleaning_removes_the_users_own_servers_but_not_from_a_directory_that_wa
 def test_cleaning_removes_every_volume_that_compose_makes(used: Tree) -> None:
     assert used.run("scripts/clean.sh", FORCE="1").returncode == 0
     made = re.findall(r"^    name: .*?(mcp-code-executor-\w+)\"?$", compose_section("volumes"), re.MULTILINE)
-    assert len(made) == 11
+    assert len(made) == 13
     assert sorted(removals(used)[0].split()[4:]) == sorted(made)
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.packages import (
     CHECKERS,
+    CONSOLE,
     LOCKS,
     PROGRAMS,
     pinned_modules,
@@ -112,6 +113,7 @@ case $1 in
 base) echo a-base >.build/base-image ;;
 node) mkdir -p .build/node/bin && echo node@1 >.build/node/package && echo binary >.build/node/bin/node ;;
 daemon) mkdir -p .build/site-packages ;;
+console) mkdir -p .build/console && touch .build/console/{htm.js,editor.js} ;;
 checkers) mkdir -p .build/checkers/bin .build/checkers/node_modules && echo ty >.build/checkers/bin/ty ;;
 python)
     mkdir -p .build/python-packages/numpy/{tests,include}
@@ -144,7 +146,7 @@ def files_below(directory: Path) -> set[str]:
 def test_the_runner_image_gets_packages_without_what_no_program_can_use(buildable: Tree) -> None:
     ended = buildable.run("scripts/images.sh")
     assert ended.returncode == 0, ended.stderr
-    assert fetched(buildable) == {"base", "node", "daemon", "checkers", "python", "typescript"}
+    assert fetched(buildable) == {"base", "node", "daemon", "checkers", "console", "python", "typescript"}
     context = buildable.path / ".build" / "context" / "runner"
     assert files_below(context / "python") == {"numpy/__init__.py"}
     assert files_below(context / "node_modules") == {"zod/index.js"}
@@ -152,11 +154,20 @@ def test_the_runner_image_gets_packages_without_what_no_program_can_use(buildabl
     assert (buildable.path / ".build" / "python-packages" / "numpy" / "core.pxd").exists()
 
 
+def test_the_daemons_image_gets_what_browsers_load_without_what_it_was_made_from(buildable: Tree) -> None:
+    assert buildable.run("scripts/images.sh").returncode == 0
+    app = buildable.path / ".build" / "context" / "orchestrator" / "app"
+    assert files_below(app / "console") == {"htm.js", "editor.js"}
+    staged = {path.name for path in (app / "orchestrator" / "faces" / "console").iterdir()}
+    assert "static" in staged
+    assert not staged & {"packages", "editor"}
+
+
 @pytest.mark.parametrize("no", ["false", "0", "No", "off"])
 def test_the_packages_can_be_left_out_but_not_the_checkers(buildable: Tree, no: str) -> None:
     ended = buildable.run("scripts/images.sh", CODE_EXECUTOR_RUNNER_PACKAGES=no)
     assert ended.returncode == 0, ended.stderr
-    assert fetched(buildable) == {"base", "node", "daemon", "checkers"}
+    assert fetched(buildable) == {"base", "node", "daemon", "checkers", "console"}
     context = buildable.path / ".build" / "context" / "runner"
     assert (context / "python").is_dir()
     assert files_below(context / "python") == set()
@@ -226,6 +237,18 @@ def test_every_package_of_the_runner_image_is_pinned_with_its_hashes(directory: 
     assert set(wanted_modules(directory)) <= set(pinned_modules(directory))
     locked = json.loads((directory / "package-lock.json").read_text())["packages"]
     assert all("integrity" in entry and "resolved" not in entry for path, entry in locked.items() if path)
+
+
+def test_every_package_of_the_console_is_pinned_with_its_hash_and_without_an_address() -> None:
+    assert set(wanted_modules(CONSOLE)) <= set(pinned_modules(CONSOLE))
+    locked = json.loads((CONSOLE / "package-lock.json").read_text())["packages"]
+    assert all("integrity" in entry and "resolved" not in entry for path, entry in locked.items() if path)
+
+
+def test_the_console_is_made_of_packages_for_every_platform() -> None:
+    """They are fetched for the engine's platform but run on this one."""
+    locked = json.loads((CONSOLE / "package-lock.json").read_text())["packages"]
+    assert not any({"os", "cpu"} & entry.keys() for entry in locked.values())
 
 
 def test_both_platforms_get_the_same_compiler_as_the_tests() -> None:

@@ -107,6 +107,8 @@ def test_bash_completes_commands_options_and_their_values(tmp_path: Path) -> Non
     assert completed_by_bash(tmp_path, "keys", "rotate", "--h") == {"--help"}
     assert {"claude", "codex"} <= completed_by_bash(tmp_path, "connect", "c")
     assert completed_by_bash(tmp_path, "completion", "z") == {"zsh"}
+    assert completed_by_bash(tmp_path, "watch", "--kind", "ex") == {"execution"}
+    assert completed_by_bash(tmp_path, "watch", "--kind", "load,s") == {"load,server"}
 
 
 def test_bash_completes_files_where_a_file_is_meant(tmp_path: Path) -> None:

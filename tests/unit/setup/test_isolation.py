@@ -154,6 +154,27 @@ def test_the_server_of_an_n8n_elsewhere_reaches_the_internet_and_the_one_of_the_
     assert added["networks"]["n8n"]["internal"] is False
 
 
+def test_what_watches_the_daemon_shares_a_network_with_it_alone_and_grafana_does_not_see_it(tree: Tree) -> None:
+    added = networks(tree, "ours", "memory", "monitoring", "grafana")
+    assert members(added) == {
+        "memory": {DAEMON, "mcp-memory"},
+        "monitoring": {DAEMON, "mcp-prometheus"},
+        "grafana": {"mcp-grafana", "mcp-prometheus"},
+    }
+    for name in ("monitoring", "grafana"):  # published, so not internal, but with no way to the internet
+        assert added["networks"][name]["internal"] is False
+        assert added["networks"][name]["driver_opts"] == {"com.docker.network.bridge.enable_ip_masquerade": "false"}
+
+
+def test_only_the_daemon_and_what_watches_it_are_published_and_on_this_machine_alone() -> None:
+    published = {name: service["ports"] for name, service in SERVICES.items() if "ports" in service}
+    assert published == {
+        DAEMON: ["${CODE_EXECUTOR_PUBLISH:-127.0.0.1:9091}:9091"],
+        "mcp-prometheus": ["${MCP_PROMETHEUS_PUBLISH:-127.0.0.1:9092}:9090"],
+        "mcp-grafana": ["${MCP_GRAFANA_PUBLISH:-127.0.0.1:9093}:3000"],
+    }
+
+
 def test_no_server_is_on_a_network_that_all_of_them_share() -> None:
     assert {name for name, service in SERVICES.items() if service.get("networks")} == {DAEMON}
     assert SERVICES[DAEMON]["networks"] == ["api"]

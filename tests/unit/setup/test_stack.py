@@ -13,7 +13,8 @@ from deploy.stack.variables import FOR_THE_LAUNCHER
 from orchestrator.settings import LAUNCHER_FIELDS
 from tests.unit.setup.machine import CATCHES_INTERRUPT, PROJECT, Tree
 
-SERVERS = tomllib.loads((PROJECT / "deploy" / "stack" / "servers.toml").read_text())["servers"]
+STACK = tomllib.loads((PROJECT / "deploy" / "stack" / "servers.toml").read_text())
+SERVERS, WATCHERS = STACK["servers"], STACK["watchers"]
 ACCOUNT = {"GEMINI_API_KEY": "key-of-an-account"}
 
 
@@ -234,6 +235,41 @@ def test_n8n_is_the_one_of_the_stack_unless_another_is_named(tree: Tree) -> None
     assert "WEBHOOK_SECURITY_MODE" not in named
 
 
+@pytest.mark.parametrize("name", WATCHERS)
+def test_what_watches_the_daemon_has_a_container_of_its_profile(name: str) -> None:
+    assert f"profiles: [{name}]" in compose_service(WATCHERS[name].get("container", f"mcp-{name}"))
+
+
+def test_what_watches_the_daemon_is_no_server_of_the_daemons_and_comes_only_when_it_is_asked_for(tree: Tree) -> None:
+    assert not {*stack(tree, "default"), *stack(tree, "usable", "all")} & set(WATCHERS)
+    assert stack(tree, "usable", "monitoring") == ["monitoring"]
+    stack(tree, "write", "memory", "monitoring")
+    assert list(settings(tree, "daemon", "servers.json")["mcpServers"]) == ["memory"]
+    assert not (tree.path / ".build" / "stack" / "mcp-prometheus").exists()
+
+
+def test_grafana_comes_with_prometheus_and_only_if_its_image_is_named(tree: Tree) -> None:
+    ended = tree.run(".venv/bin/python", "-m", "deploy.stack", "usable", "grafana")
+    assert ended.stdout == "monitoring\n"
+    assert "grafana is left out: set MCP_GRAFANA_IMAGE" in ended.stderr
+    assert stack(tree, "usable", "grafana", MCP_GRAFANA_IMAGE="mirror.invalid/grafana:12") == ["grafana", "monitoring"]
+    assert stack(tree, "services", "grafana", "monitoring") == ["mcp-prometheus", "mcp-grafana"]
+    assert stack(tree, "without", "mcp-grafana", "grafana", "monitoring") == ["monitoring"]
+
+
+def test_the_daemon_gets_the_token_of_the_metrics_once_there_is_one_and_the_launcher_never_does(tree: Tree) -> None:
+    servers = str(tree.path / "none.json")
+    assert stack(tree, "daemon-env", servers) == []
+    stack(tree, "write", "monitoring")
+    token = secret(tree, "metrics.token").read_text().strip()
+    assert len(token) == 64
+    assert stack(tree, "daemon-env", servers) == [f"CODE_EXECUTOR_METRICS_TOKEN='{token}'"]
+    assert stack(tree, "secrets") == [f"CODE_EXECUTOR_METRICS_TOKEN={token}"]
+    assert stack(tree, "launcher-env") == []
+    given = {"CODE_EXECUTOR_METRICS_TOKEN": "one-of-my-own-choice"}
+    assert stack(tree, "daemon-env", servers, **given) == ["CODE_EXECUTOR_METRICS_TOKEN='one-of-my-own-choice'"]
+
+
 def test_an_account_may_be_set_in_the_settings_file(tree: Tree) -> None:
     (tree.path / ".env").write_text('# accounts\nGEMINI_API_KEY="from the file"\n')
     assert stack(tree, "usable", "gemini-image") == ["gemini-image"]
@@ -331,6 +367,21 @@ def test_what_cannot_be_built_is_left_out_with_one_sentence_and_the_rest_goes_on
     assert "What needs mcp-tradingview is left out" in ended.stderr
     assert services(tree) == ["mcp-proxy"]
     assert settings(tree, "daemon", "servers.json")["mcpServers"] == {}
+
+
+def test_grafana_is_taken_from_a_registry_with_its_dashboard_and_prometheus_is_built(tree: Tree) -> None:
+    missing = 'case "$*" in "image inspect mirror.invalid"*) exit 1 ;; esac'
+    prepared(tree, missing, base="debian:bookworm-slim")
+    tree.run("scripts/stack.sh", STACK="0", PROFILES="grafana", MCP_GRAFANA_IMAGE="mirror.invalid/grafana:12")
+    assert "docker pull mirror.invalid/grafana:12" in tree.calls()
+    assert [call for call in tree.calls() if call.startswith("docker build") and "mcp-prometheus" in call]
+    assert services(tree) == ["mcp-prometheus", "mcp-grafana"]
+    provisioned = tree.path / ".build" / "stack" / "mcp-grafana"
+    assert [file.name for file in sorted(provisioned.glob("*/*"))] == [
+        "code-executor.json",
+        "code-executor.yaml",
+        "prometheus.yaml",
+    ]
 
 
 @pytest.mark.parametrize("profile", ["arangodb", ""])

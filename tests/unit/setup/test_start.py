@@ -159,6 +159,37 @@ def test_a_warning_about_settings_is_shown_although_the_start_goes_on(tree: Tree
     assert "  CODE_EXECUTOR_RUNTIM is not a setting." in ended.stderr.splitlines()
 
 
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        (
+            'echo "$CODE_EXECUTOR_URL/#code=x"; echo "code-executor: valid for 60 s, once" >&2',
+            "console: http://{address}/#code=x (valid for 60 s, once; '.venv/bin/code-executor console' makes another)",
+        ),
+        (
+            "echo 'code-executor: The daemon is older.' >&2; exit 69",
+            "console: '.venv/bin/code-executor console' opens it",
+        ),
+        ("exit 0", "console: '.venv/bin/code-executor console' opens it"),
+    ],
+    ids=["made", "refused", "nothing"],
+)
+def test_a_start_ends_with_the_way_to_the_console_and_leaves_the_link_in_no_log(
+    tree: Tree, command: str, told: str
+) -> None:
+    body = f'#!/bin/sh\n[ "$*" = "console --no-open" ] || exit 0\n{command}\n'
+    (tree.path / ".venv" / "bin" / "code-executor").write_text(body)
+    elsewhere = {"CODE_EXECUTOR_URL": "http://elsewhere.invalid"}
+    with answering(Ready) as address:
+        tree.command("docker", f'case "$1" in port) echo {address} ;; inspect) echo running ;; esac')
+        settings = {"CODE_EXECUTOR_PUBLISH": address, "DOCKER_HOST": "unix:///run/d.sock", **elsewhere}
+        ended = tree.run("scripts/up.sh", **settings)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.splitlines()[-1] == told.format(address=address)
+    logs = (tree.path / ".build" / "log").iterdir()
+    assert not any("#code=" in log.read_text() for log in logs)
+
+
 @pytest.mark.parametrize(("told", "known"), [("echo 0123", "0123\n"), ("exit 1", "")])
 def test_a_start_remembers_whose_sandboxes_are_to_be_removed_later(tree: Tree, told: str, known: str) -> None:
     with answering(Ready) as address:

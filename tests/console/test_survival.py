@@ -1,0 +1,68 @@
+"""What the page does when the daemon goes away and comes back."""
+
+from __future__ import annotations
+
+import json
+import socket
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Browser, expect
+
+from tests.console.browser import Visit
+from tests.console.conftest import ROLES
+from tests.support.daemon_process import DaemonProcess
+from tests.support.installation import Installation
+
+PATIENT_MS = 30_000
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> Installation:
+    (tmp_path / "roles.json").write_text(json.dumps(ROLES))
+    return Installation.create(tmp_path, roles_file=tmp_path / "roles.json", port=free_port())
+
+
+async def test_a_killed_daemon_is_told_and_nothing_that_finished_is_missed(
+    installed: Installation, browser: Browser
+) -> None:
+    async with DaemonProcess.running(installed) as first:
+        async with first.api.session.post(f"{first.api.url}/console/codes") as made:
+            code = (await made.json())["code"]
+        async with Visit.opened(browser, first.api.url) as visit:
+            page = visit.page
+            await visit.go(f"/#code={code}")
+            await expect(page.get_by_role("button", name="Sign out")).to_be_visible()
+            before = await first.api.python("print('before')")
+            await expect(page.get_by_role("row").filter(has_text=before["executionId"][:8])).to_contain_text(
+                "completed"
+            )
+            first.kill()
+            await expect(page.get_by_text("The daemon does not answer")).to_be_visible(timeout=PATIENT_MS)
+            async with DaemonProcess.running(installed) as second:
+                # These have ended before the page is back, or while it comes back.
+                after = [await second.api.python(f"print({number})") for number in range(3)]
+                await expect(page.get_by_text("The daemon does not answer")).to_have_count(0, timeout=PATIENT_MS)
+                for reply in (before, *after):
+                    row = page.get_by_role("row").filter(has_text=reply["executionId"][:8])
+                    await expect(row).to_contain_text("completed", timeout=PATIENT_MS)
+                # The session was not lost, and what happens now appears again by itself.
+                last = await second.api.python("print('again')")
+                await expect(page.get_by_role("row").filter(has_text=last["executionId"][:8])).to_have_count(1)
+
+
+async def test_a_rotated_key_ends_the_session_on_the_page(installed: Installation, browser: Browser) -> None:
+    async with DaemonProcess.running(installed) as daemon:
+        async with daemon.api.session.post(f"{daemon.api.url}/console/codes") as made:
+            code = (await made.json())["code"]
+        async with Visit.opened(browser, daemon.api.url) as visit:
+            await visit.go(f"/#code={code}")
+            await expect(visit.page.get_by_role("button", name="Sign out")).to_be_visible()
+            (installed.settings.keys_dir / "code-executor-admin.sha256").write_text("0" * 64)
+            await expect(visit.page.get_by_text("session has ended")).to_be_visible(timeout=PATIENT_MS)
