@@ -21,6 +21,7 @@ from bench.crowd import measure_crowd
 from bench.engine import Engine
 from bench.gateway import measure_gateway
 from bench.latency import measure_latency, measure_tools
+from bench.lists import measure_lists
 from bench.load import measure_load
 from bench.memory import measure_idle_memory, measure_soak
 from bench.paths import QUICK_RESULTS, RESULTS
@@ -41,6 +42,7 @@ SECTIONS: dict[str, Section] = {
     "gateway": measure_gateway,
     "check": measure_check,
     "workspaces": measure_workspaces,
+    "lists": measure_lists,
     "burst": measure_burst,
     "load": measure_load,
     "crowd": measure_crowd,

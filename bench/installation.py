@@ -6,7 +6,7 @@ import json
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,15 +54,23 @@ class Daemon:
 
 
 @contextmanager
-def installation(*, pool: int, tools: bool = False, servers: Mapping[str, object] | None = None) -> Iterator[Daemon]:
+def installation(
+    *,
+    pool: int,
+    tools: bool = False,
+    servers: Mapping[str, object] | None = None,
+    prepare: Callable[[Installation], None] = lambda place: None,
+) -> Iterator[Daemon]:
     """`pool` warm sandboxes of each language, always; 0 makes every start a cold one.
 
-    With `tools` it has a real MCP server, with `servers` those that their entries describe.
+    With `tools` it has a real MCP server, with `servers` those that their entries describe. `prepare` is called before
+    the daemon starts, when its directories belong to nobody yet.
     """
     with tempfile.TemporaryDirectory(prefix=f"{LABEL}-") as name:
         directory = Path(name)
         listed = servers or ({"memory": memory_server(directory)} if tools else {})
         place, log = _place(directory, pool, listed), directory / "daemon.log"
+        prepare(place)
         process = serve(place, log)
         try:
             port, key = _port(process, log), place.keys["admin"]

@@ -157,6 +157,21 @@ class WorkspaceCost(Body):
     added: Summary
 
 
+class Answer(Body):
+    """What GET /executions or GET /stats took to answer one question, over HTTP."""
+
+    question: str
+    found: int  # executions that it listed or counted
+    wall: Summary
+    slowest_ms: float
+
+
+class Lists(Body):
+    executions: int  # in the journal
+    lists: list[Answer]
+    stats: list[Answer]
+
+
 class Share(Body):
     name: str
     share: float
@@ -205,6 +220,7 @@ class Results(Body):
     gateway: GatewayOverhead | None = None
     check: list[CheckCost] | None = None
     workspaces: list[WorkspaceCost] | None = None
+    lists: Lists | None = None
     profile: Profile | None = None
     background_cores: dict[str, float] = {}
     targets: list[Target] = []

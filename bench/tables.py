@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from bench.results import CheckCost, Latency, Level, Load, Results, Row, Summary, Target, Workload
+from bench.lists import PAGE
+from bench.results import CheckCost, Latency, Level, Lists, Load, Results, Row, Summary, Target, Workload
 
+JOURNAL = (
+    "Of a week, by three callers: programs of about 1 kB with 0.5 to 5 kB of output and up to 12 tool calls each, on 8 "
+    f"servers. A list that finds fewer than {PAGE} has found all that fit, and could not end early."
+)
 YES_NO = {True: "yes", False: "**no**", None: "-"}
 
 
@@ -22,6 +27,7 @@ def report(results: Results) -> str:
         *_gateway(results),
         *_check(results),
         *_workspaces(results),
+        *_lists(results),
     ]
     parts += _profile(results)
     return "\n\n".join(parts) + "\n"
@@ -32,6 +38,7 @@ def speed_section(results: Results, chart: str) -> str:
     workloads = results.latency.workloads[:2] if results.latency else []
     parts += [part for workload in workloads for part in (f"**{workload.title}**", workload_table(workload))]
     parts += ["**Figures to reach**", targets_table(results.targets)]
+    parts += [f"**{lists_title(results.lists)}**", lists_table(results.lists), JOURNAL] if results.lists else []
     parts += ["`make bench` measures all of this; `bench/results/` holds every table, the charts and the raw figures."]
     return "\n\n".join(parts)
 
@@ -239,6 +246,22 @@ def _workspaces(results: Results) -> list[str]:
     ]
     header = ["", "without, p50 ms", "with it, p50 ms", "added, p50 ms", "n"]
     return ["## What a workspace adds to a warm hello in Python", _table(header, rows)] if rows else []
+
+
+def _lists(results: Results) -> list[str]:
+    return [f"## {lists_title(results.lists)}", lists_table(results.lists), JOURNAL] if results.lists else []
+
+
+def lists_title(lists: Lists) -> str:
+    return f"Lists of {PAGE} and figures, out of {lists.executions:,} executions"
+
+
+def lists_table(lists: Lists) -> str:
+    rows = [
+        [one.question, f"{one.found:,}", _ms(one.wall.p50_ms), _ms(one.slowest_ms), str(one.wall.n)]
+        for one in (*lists.lists, *lists.stats)
+    ]
+    return _table(["", "found", "p50 ms", "slowest ms", "n"], rows)
 
 
 def _profile(results: Results) -> list[str]:

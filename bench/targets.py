@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from bench.contestants import DOCKER_RUN, OURS_COLD, OURS_WARM
+from bench.lists import REMEMBERED
 from bench.llm_sandbox import WITH_POOL
 from bench.machine import MOST_BACKGROUND_CORES
 from bench.programs import HELLO_PYTHON, HELLO_TYPESCRIPT, Language, Program
@@ -215,6 +216,23 @@ def _workspace(name: str) -> Callable[[Results], Figure | None]:
     return read
 
 
+def _slowest_list(results: Results) -> Figure | None:
+    """The median of the list that takes longest: every other filter is faster."""
+    if results.lists is None:
+        return None
+    worst = max(results.lists.lists, key=lambda one: one.wall.p50_ms)
+    detail = f"{worst.question}; plain {results.lists.lists[0].wall.p50_ms:.1f} ms"
+    return Figure(worst.wall.p50_ms, worst.wall.n, detail, as_asked=results.lists.executions >= REMEMBERED)
+
+
+def _slowest_answer(results: Results) -> Figure | None:
+    if results.lists is None:
+        return None
+    worst = max(results.lists.lists, key=lambda one: one.slowest_ms)
+    n = sum(one.wall.n for one in results.lists.lists)
+    return Figure(worst.slowest_ms, n, worst.question, as_asked=results.lists.executions >= REMEMBERED)
+
+
 def _phases(phases: Phases | None) -> str:
     if phases is None:
         return ""
@@ -270,4 +288,6 @@ BOUNDS = (
     Bound("the same in Python", 150, " ms", "check", _check(Language.PYTHON)),
     Bound("an empty workspace, added to a warm start", 2, " ms", "workspaces", _workspace(EMPTY)),
     Bound("a workspace of 10 MB, added to a warm start", 100, " ms", "workspaces", _workspace(FULL)),
+    Bound("a list of 50 out of 10,000 executions, with the slowest filter", 100, " ms", "lists", _slowest_list),
+    Bound("the slowest answer of all lists", 100, " ms", "lists", _slowest_answer),
 )
