@@ -19,7 +19,7 @@ from tests.clients.scripted_model.script import Call, Picture, Say, Sent
 from tests.clients.scripted_model.server import ScriptedModel, scripted_model
 
 END = "All programs have run."
-TIMEOUT_SECONDS = 100
+TIMEOUT_SECONDS = 240
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,8 @@ async def started(client: Client, place: Place, *arguments: str) -> AsyncIterato
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
         start_new_session=True,
+        # Whoever runs the tests in the background may ignore it, and a client would, too.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     try:
         yield process

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from base64 import b64encode
 
+import pytest
+
 from orchestrator.adapters.tokens import O200kTokenCounter
 from tests.clients.clients import Pictures
 from tests.clients.conversation import END, Conversation
@@ -27,6 +29,8 @@ from tests.clients.programs import (
 MAX_TOKENS_OF_42 = 40
 MAX_TOKENS_OF_MUCH = 6000
 COUNTER = O200kTokenCounter()
+
+pytestmark = pytest.mark.timeout(300)  # the first test of a client waits for its whole conversation
 
 
 def test_the_client_runs_every_program_and_comes_to_its_end(conversation: Conversation):

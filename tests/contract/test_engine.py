@@ -68,7 +68,7 @@ def refuse(sandbox_id: str) -> asyncio.Protocol:
 
 
 def spec() -> SandboxSpec:
-    return SandboxSpec(Recipe(Language.PYTHON), limits(), "contract", lifetime_seconds=30)
+    return SandboxSpec(Recipe(Language.PYTHON), limits(), "contract", lifetime_seconds=90)
 
 
 def collector():
@@ -99,7 +99,7 @@ async def test_a_failing_program_ends_with_its_exit_code_and_both_streams(sandbo
 
 async def test_an_endless_program_ends_at_its_timeout_with_what_it_printed(sandbox):
     seen, receive = collector()
-    ending = await sandbox.run(Program(FOREVER, limits(timeout_seconds=2)), receive)
+    ending = await sandbox.run(Program(FOREVER, limits(timeout_seconds=5)), receive)
     assert (ending.outcome, seen[Stream.STDOUT]) == (Outcome.TIMED_OUT, b"begun\n")
 
 
@@ -222,7 +222,7 @@ PLENTY = FileLimits(max_files=100, max_file_bytes=16 * 1024**2, max_total_bytes=
 FILES = {Place.OUT: PLENTY, Place.WORKSPACE: PLENTY}
 
 
-async def run_with_files(sandbox, code, places=FILES, timeout_seconds=5, check=Check.OFF):
+async def run_with_files(sandbox, code, places=FILES, timeout_seconds=30, check=Check.OFF):
     """Return the ending, what was printed, and the sink with what was left."""
     sink, (seen, receive) = MemorySink(), collector()
     program = Program(code, limits(timeout_seconds), check=check, hands_over=places)
@@ -256,7 +256,7 @@ async def test_what_is_brought_is_found_and_what_is_left_is_handed_over_byte_by_
     ids=lambda value: value if isinstance(value, Outcome) else "",
 )
 async def test_files_are_handed_over_at_every_ending(sandbox, code, outcome):
-    timeout_seconds = 2 if outcome is Outcome.TIMED_OUT else 25
+    timeout_seconds = 5 if outcome is Outcome.TIMED_OUT else 30
     ending, _, sink = await run_with_files(sandbox, code, timeout_seconds=timeout_seconds)
     assert (ending.outcome, sink.out) == (outcome, {"left.txt": b"left"})
     assert sink.left_out_count == {Place.OUT: 0, Place.WORKSPACE: 0}
@@ -286,7 +286,7 @@ async def test_a_program_that_is_stopped_ends_as_cancelled_with_its_output_and_i
     await until(lambda: seen[Stream.STDOUT])
     assert not sandbox.handing_over
     sandbox.stop()
-    ending = await asyncio.wait_for(running, 10)
+    ending = await asyncio.wait_for(running, 30)
     assert (ending.outcome, seen[Stream.STDOUT], sink.out) == (Outcome.CANCELLED, b"begun\n", {"left.txt": b"left"})
 
 

@@ -1,22 +1,13 @@
-"""An installation as make makes it, beside any other on this engine: an older journal, replaced roles, backup, restore.
-
-Its directory is a copy of the scripts, so that nothing of this clone is touched; the images are those of this clone.
-"""
+"""An installation as make makes it, beside any other here: an older journal, replaced roles, backup, restore."""
 
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import socket
 import sqlite3
-import subprocess
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
-from secrets import token_hex
 from typing import Any
 
 import pytest
@@ -24,82 +15,17 @@ import pytest
 from bench.testbed.engine import engine_is_there
 from orchestrator.journals.schema import migrations
 from tests.support.api import Api, eventually, until_ready
-from tests.support.installation import PROJECT
+from tests.support.clone import Clone, cloned
 
-IMAGE = "mcp-code-executor/orchestrator:latest"
-DATA = "/var/lib/code-executor"
-PARTS = ("deploy", "scripts", "orchestrator/journals/migrations")
 pytestmark = pytest.mark.timeout(240)
-
-
-@dataclass(frozen=True, slots=True)
-class Clone:
-    """A directory in which make was run, under names of its own."""
-
-    path: Path
-    prefix: str
-    address: str
-
-    @property
-    def environment(self) -> dict[str, str]:
-        ours = {name: value for name, value in os.environ.items() if not name.startswith("CODE_EXECUTOR_")}
-        return ours | {
-            "STACK_PREFIX": self.prefix,
-            "CODE_EXECUTOR_PUBLISH": self.address,
-            "CODE_EXECUTOR_SECRETS_DIR": str(self.path / "secrets"),
-            "CODE_EXECUTOR_ROLES_FILE": str(self.path / "roles.json"),
-            "HOME": str(self.path),
-        }
-
-    @property
-    def key(self) -> str:
-        return (self.path / "secrets" / "code-executor-admin.key").read_text().strip()
-
-    @property
-    def daemon(self) -> str:
-        return f"{self.prefix}mcp-code-executor"
-
-    def run(self, *command: str, **more: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            command, cwd=self.path, env=self.environment | more, capture_output=True, text=True, timeout=150
-        )
-
-    def do(self, *command: str, **more: str) -> str:
-        ended = self.run(*command, **more)
-        assert ended.returncode == 0, f"{command}: {ended.stdout}{ended.stderr}"
-        return ended.stdout
-
-    def seed(self, file: Path, name: str) -> None:
-        """Put a file into the volume, as the daemon's user, whose it is to be."""
-        write = f"import sys; open('{DATA}/{name}', 'wb').write(sys.stdin.buffer.read())"
-        volume = f"{self.daemon}-data:{DATA}"
-        inside = ("docker", "run", "--rm", "-i", "-v", volume, "--entrypoint", "/usr/bin/python3", IMAGE, "-ISc", write)
-        subprocess.run(inside, input=file.read_bytes(), env=self.environment, check=True, timeout=60)
 
 
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clone]:
     if not engine_is_there():
         pytest.fail("No container engine answers: 'make test' starts one, or start yours first.")
-    path = tmp_path_factory.mktemp("clone")
-    path.chmod(0o755)
-    for part in PARTS:
-        shutil.copytree(PROJECT / part, path / part)
-    for file in ("compose.yaml", "roles.json"):
-        shutil.copy(PROJECT / file, path / file)
-    (path / ".venv").symlink_to(PROJECT / ".venv")
-    (path / ".build" / "stack" / "daemon").mkdir(parents=True)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        made = Clone(path, f"t{token_hex(4)}-", f"127.0.0.1:{free.getsockname()[1]}")
-    try:
-        made.do(".venv/bin/python", "-m", "deploy.stack", "write")  # no server, and so no network of any
+    with cloned(tmp_path_factory.mktemp("clone")) as made:
         yield made
-    finally:
-        made.run("scripts/down.sh")
-        volumes = [f"{made.daemon}-{name}" for name in ("data", "launcher", "roles")]
-        subprocess.run(("docker", "volume", "rm", "--force", *volumes), capture_output=True)
-        left = made.do("docker", "ps", "--all", "--quiet", "--filter", f"name={made.prefix}")
-        assert left == ""
 
 
 def older_journal(file: Path) -> Path:
@@ -164,12 +90,12 @@ async def test_roles_that_are_replaced_are_seen_by_the_daemon_in_its_container(a
     new = clone.path / "new"
     new.write_text(changed(["memory"]))
     clone.do("mv", "new", "roles.json")
-    await eventually(lambda: holds(["memory"]), seconds=10)
+    await eventually(lambda: holds(["memory"]))
     clone.do("sed", "-i", 's/"memory"/"postgres"/', "roles.json")
-    await eventually(lambda: holds(["postgres"]), seconds=10)
+    await eventually(lambda: holds(["postgres"]))
     roles.rename(clone.path / "roles.json~")
     roles.write_text((clone.path / "roles.json~").read_text().replace('"postgres"', '"minio"'))
-    await eventually(lambda: holds(["minio"]), seconds=10)
+    await eventually(lambda: holds(["minio"]))
 
 
 async def test_the_daemon_sees_neither_the_keys_nor_the_directory_of_the_roles(api: Api, clone: Clone) -> None:

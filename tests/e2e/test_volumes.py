@@ -17,6 +17,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.stack import touch_settings
+
 PROJECT = Path(__file__).resolve().parents[2]
 STAND_IN = Path(__file__).parent / "published_proxy"
 PYTHON_IMAGE = "mcp-code-executor/orchestrator:latest"
@@ -149,8 +151,7 @@ class Stack:
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     directory = tmp_path_factory.mktemp("volumes")
     directory.chmod(0o755)
-    for settings in ("daemon.env", "launcher.env"):  # the older compose reads them whatever it is asked to start
-        (PROJECT / ".build" / settings).touch(0o600)
+    touch_settings()
     prefix = f"test-{secrets.token_hex(4)}-"
     image = f"mcp-code-executor/stand-in-{prefix}proxy".rstrip("-")
     run("docker", "build", "--quiet", "--tag", image, STAND_IN)

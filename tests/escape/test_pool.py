@@ -202,7 +202,7 @@ async def test_a_sandbox_that_was_put_on_a_network_is_discarded(warm):
         for sandbox in touched:
             await asyncio.to_thread(bridge.connect, sandbox.id)
         ids = {sandbox.id for sandbox in touched}
-        await until(lambda: not ids & {sandbox.id for sandbox in warm_ones(place)}, seconds=15)
+        await until(lambda: not ids & {sandbox.id for sandbox in warm_ones(place)}, seconds=30)
     finally:
         for sandbox in touched:
             await asyncio.to_thread(_disconnect, sandbox)

@@ -93,20 +93,26 @@ async def received(api, execution_id, last_event_id=None, until=lambda received:
 @dataclass(frozen=True)
 class Place:
     installation: Installation
-    released: asyncio.Event
+    released: asyncio.Event  # lets one call of `hold` go on
 
 
 @pytest.fixture
 async def place(tmp_path):
     """A tool that answers, one that answers when it may, and a role that may run for a day."""
-    proxy, released = ScriptedProxy("postgres"), asyncio.Event()
+    proxy, begun, released = ScriptedProxy("postgres"), asyncio.Event(), asyncio.Event()
     proxy.tools["postgres"].append(tool("hold"))
 
     async def hold(request, message):
+        begun.set()
         await released.wait()
+        released.clear()
         return web.json_response(reply(message, {"content": [{"type": "text", "text": "held"}]}))
 
-    proxy.behaviours["hold"] = hold
+    async def echo(request, message):
+        await begun.wait()  # the one that is held is under way while the others end, however busy the machine is
+        return web.json_response(reply(message, {"content": [{"type": "text", "text": "echoed"}]}))
+
+    proxy.behaviours |= {"hold": hold, "echo": echo}
     roles = json.loads((PROJECT / "roles.json").read_text())
     roles["roles"]["admin"]["limits"] = {"timeoutSeconds": 86_400}
     (tmp_path / "roles.json").write_text(json.dumps(roles))
@@ -181,7 +187,7 @@ async def test_one_may_run_for_a_day_in_a_sandbox_that_lives_as_long(place):
         assert 86_400 < deadline - time.time() < 25 * 3600
         status, _ = await api.delete(f"/executions/{execution_id}")
         assert status == 200
-        await until(lambda: not containers_of(place.installation.owner), seconds=10)
+        await until(lambda: not containers_of(place.installation.owner))
 
 
 async def test_a_long_role_does_not_make_the_foreground_longer(place):
@@ -224,13 +230,17 @@ async def test_a_key_finds_the_one_in_the_background_and_then_its_result(place):
 
 
 async def test_output_is_read_in_pieces_while_it_runs_and_a_request_waits_for_more(place):
-    code = "import os, time\nos.write(1, b'first\\n')\ntime.sleep(1)\nos.write(1, b'second\\n')\ntime.sleep(1)"
+    code = "import os\nfrom servers.postgres import hold\n"
+    code += "os.write(1, b'first\\n')\nhold()\nos.write(1, b'second\\n')\nhold()"
     async with place.installation.run() as api:
+        await eventually(lambda: has_tools(api))
         execution_id = await api.background(code)
         first = await record_of(api, execution_id, wait="30")
         assert (first["state"], first["output"]) == ("running", "first\n")
+        place.released.set()
         second = await record_of(api, execution_id, wait="30", offset="6")
         assert (second["state"], second["output"]) == ("running", "second\n")
+        place.released.set()
         end = await record_of(api, execution_id, wait="30", offset="13")
         assert (end["state"], end["outcome"], end["output"]) == ("finished", "completed", "")
         assert (await api.get(f"/executions/{execution_id}?wait=31"))[0] == 422
@@ -308,15 +318,16 @@ async def test_many_watchers_of_single_bytes_do_not_keep_the_daemon_from_answeri
             return len(got.stdout) == len(got.stderr) == 20_000
 
         watchers = [asyncio.create_task(received(api, execution_id, until=has_all)) for _ in range(50)]
-        slowest = 0.0
+        waits = []
         while not all(watcher.done() for watcher in watchers):
             began = time.monotonic()
             assert (await api.get("/livez"))[0] == 200
-            slowest = max(slowest, time.monotonic() - began)
+            waits.append(time.monotonic() - began)
         ended = [watcher.result() for watcher in watchers]
         assert all(has_all(got) for got in ended)
         assert max(len(got.ids) for got in ended) < 100
-        assert slowest < 1
+        # A machine that stands still for a moment does so once; fifty watchers would hold it up fifty times.
+        assert sorted(waits)[-2:][0] < 1
 
 
 async def test_a_watcher_that_does_not_read_holds_up_nobody(place):
@@ -353,12 +364,25 @@ async def test_what_one_may_not_see_cannot_be_watched(place):
         assert (await record_of(api, execution_id))["state"] == "running"
 
 
+def noting_output(heard):
+    """Go on to the end, and tell when something printed has come."""
+
+    def note(got):
+        if got.stdout:
+            heard.set()
+        return False
+
+    return note
+
+
 async def test_a_key_that_is_taken_away_ends_what_it_watches(place):
     installation = place.installation
     async with installation.run() as api, api.as_caller(installation.keys["developer"]) as developer:
         execution_id = await developer.background(FOREVER)
         await eventually(lambda: has_printed(developer, execution_id))
-        watching = asyncio.create_task(received(developer, execution_id))
+        heard = asyncio.Event()
+        watching = asyncio.create_task(received(developer, execution_id, until=noting_output(heard)))
+        await asyncio.wait_for(heard.wait(), 30)
         (installation.settings.keys_dir / "code-executor-developer.sha256").unlink()
         got = await asyncio.wait_for(watching, 20)
         assert (got.stdout, got.result) == ("running\n", None)
@@ -369,7 +393,7 @@ async def test_a_head_request_does_not_wait_for_the_end(place):
     async with place.installation.run() as api:
         execution_id = await api.background(FOREVER)
         async with (
-            asyncio.timeout(10),
+            asyncio.timeout(30),
             api.session.head(f"{api.url}/executions/{execution_id}/events") as response,
         ):
             assert response.status == 200
@@ -379,9 +403,10 @@ async def test_a_head_request_does_not_wait_for_the_end(place):
 
 
 async def test_a_model_starts_one_waits_for_its_output_and_reads_how_it_ended(place):
-    code = "import os, time\nos.write(1, 'erst €'.encode())\ntime.sleep(1)\nraise SystemExit(3)"
+    code = "import os\nfrom servers.postgres import hold\nos.write(1, 'erst €'.encode())\nhold()\nraise SystemExit(3)"
     key = place.installation.keys["admin"]
     async with place.installation.run() as api, http_client(api.url, key, MODERN) as client:
+        await eventually(lambda: has_tools(api))
         arguments = {"code": code, "language": "python", "background": True, "timeoutSeconds": 3600}
         started = await client.call_tool("execute_code", arguments)
         told, how = text_of(started).split("\n")
@@ -392,6 +417,7 @@ async def test_a_model_starts_one_waits_for_its_output_and_reads_how_it_ended(pl
         first = text_of(await client.call_tool("get_execution", order))
         assert '(running): bytes 0 to 8 of 8; go on with "offset": 8, "waitSeconds": 30' in first
         assert first.endswith("\n\nerst €")
+        place.released.set()
         end = text_of(await client.call_tool("get_execution", {**order, "offset": 8}))
         assert "(failed with exit code 3): nothing; it has 8 bytes" in end
 
@@ -476,7 +502,7 @@ async def test_a_killed_daemon_takes_it_along_and_its_next_start_tells_it_as_int
         daemon.kill()
         await until(lambda: not running_containers(owner), seconds=15)
     async with installation.run() as api:
-        await until(lambda: not containers_of_epochs(owner, killed), seconds=10)
+        await until(lambda: not containers_of_epochs(owner, killed), seconds=30)
         record = await record_of(api, execution_id)
         assert (record["state"], record["error"]["code"], record["background"]) == ("interrupted", "interrupted", True)
         rest = await received(api, execution_id, seen.ids[-1])  # though its output is gone
@@ -490,7 +516,9 @@ def running_containers(owner):
 async def test_a_daemon_that_stops_cancels_it_and_its_watchers_hear_of_it(place):
     installation = place.installation
     async with DaemonProcess.running(installation) as daemon, one_in_the_background(daemon) as execution_id:
-        watching = asyncio.create_task(received(daemon.api, execution_id))
+        heard = asyncio.Event()
+        watching = asyncio.create_task(received(daemon.api, execution_id, until=noting_output(heard)))
+        await asyncio.wait_for(heard.wait(), 30)
         await daemon.terminate()
         result = (await watching).result
         assert (result["outcome"], result["cancelledBy"], result["output"]) == ("cancelled", "shutdown", "running\n")

@@ -55,14 +55,14 @@ async def test_the_daemon_tells_what_it_holds_and_follows_its_files_but_tells_no
         fresh = roles_file.with_suffix(".new")
         fresh.write_text(json.dumps(newer))
         fresh.replace(roles_file)  # as editors do
-        await eventually(takes_up, seconds=5)
+        await eventually(takes_up)
         here = installation.settings.model_copy(
             update={"url": api.url, "key": installation.settings.key, "secrets_dir": installation.settings.secrets_dir}
         )
         held = await ask(here)
         assert held.other_roles(roles_file) is None
         roles_file.write_text("{")
-        await eventually(lambda: complains(api), seconds=5)
+        await eventually(lambda: complains(api))
         assert await takes_up(), "a mistake leaves the roles as they were"
 
 

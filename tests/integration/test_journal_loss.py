@@ -28,7 +28,7 @@ def journal_deleted(installation):
 
 @pytest.fixture
 def place(tmp_path):
-    return Installation.create(tmp_path, check_seconds=2)  # as long as it can be seen to be unready
+    return Installation.create(tmp_path, check_seconds=5)  # as long as it can be seen to be unready
 
 
 async def is_unready(api):

@@ -41,7 +41,7 @@ from tests.support.upstream_server import ScriptedProxy, reply, serving, tool
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 SLEEPER = "import time\nprint('up', flush=True)\ntime.sleep(60)"
-KILLED_WITHIN_SECONDS = 10.0  # far below the time that it would sleep; figures.md tells how soon it is
+KILLED_WITHIN_SECONDS = 20.0  # far below the time that it would sleep; figures.md tells how soon it is
 
 each_era = pytest.mark.parametrize("era", [LEGACY, MODERN])
 each_transport = pytest.mark.parametrize("transport", list(TRANSPORTS))
@@ -85,7 +85,7 @@ class Place:
             _, detail = await self.api.get(f"/executions/{newest['executionId']}")
             return bool(detail["output"])
 
-        await eventually(is_up, seconds=20)
+        await eventually(is_up, seconds=60)
         return str((await self.newest())["executionId"])
 
     async def assert_killed(self, execution_id: str) -> None:
@@ -127,13 +127,13 @@ async def place(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Place
             max_output_bytes=1024 * 1024,
         )
         async with installation.run() as api:
-            await eventually(lambda: _has_tools(api), seconds=20)
+            await eventually(lambda: _has_tools(api), seconds=60)
             yield Place(api, installation)
 
 
 async def _has_tools(api: Api) -> bool:
     _, health = await api.get("/health")
-    return {"postgres", "secret"} <= set(health["toolsByServer"])
+    return {"postgres", "secret"} <= {server for server, tools in health["toolsByServer"].items() if tools}
 
 
 @each_era
@@ -279,7 +279,7 @@ async def test_a_client_that_is_killed_in_the_middle_of_a_call_leaves_no_sandbox
     call: dict[str, Any] = {"name": "execute_code", "arguments": python(SLEEPER)}
     if era == LEGACY:
         _say(bridge, {"id": 0, "method": "initialize", "params": INITIALIZE})
-        await asyncio.wait_for(bridge.stdout.readline(), 30)
+        await asyncio.wait_for(bridge.stdout.readline(), 60)
     else:
         call["_meta"] = {
             "io.modelcontextprotocol/protocolVersion": MODERN,
@@ -296,12 +296,12 @@ async def test_a_client_that_closes_its_pipes_in_the_middle_of_a_call_leaves_no_
     earlier = (await place.newest())["executionId"]
     bridge = await _bridge(place)
     _say(bridge, {"id": 0, "method": "initialize", "params": INITIALIZE})
-    await asyncio.wait_for(bridge.stdout.readline(), 30)
+    await asyncio.wait_for(bridge.stdout.readline(), 60)
     _say(bridge, {"id": 1, "method": "tools/call", "params": {"name": "execute_code", "arguments": python(SLEEPER)}})
     execution_id = await place.running_after(earlier)
     bridge.stdin.close()
     await place.assert_killed(execution_id)
-    assert await asyncio.wait_for(bridge.wait(), 20) == 0
+    assert await asyncio.wait_for(bridge.wait(), 60) == 0
 
 
 async def _bridge(place: Place) -> Any:
@@ -567,7 +567,7 @@ async def test_a_running_execution_is_read_and_cancelled_by_its_id(place):
         execution_id = await place.running_after(earlier)
         so_far = await client.call_tool("get_execution", {"executionId": execution_id})
         cancelled = await client.call_tool("cancel_execution", {"executionId": execution_id})
-        ended = await asyncio.wait_for(call, 20)
+        ended = await asyncio.wait_for(call, 30)
         again = await client.call_tool("cancel_execution", {"executionId": execution_id})
     how = 'go on with "offset": 3, "waitSeconds": 30'
     assert text_of(so_far) == f"stdout of {execution_id} (running): bytes 0 to 3 of 3; {how}\n\nup"
@@ -603,10 +603,12 @@ async def test_a_page_of_another_site_is_refused(place, path, headers, status, c
         assert (await response.json(content_type=None))["code"] == code
 
 
-async def test_a_page_on_this_machine_is_let_in(place):
-    headers = {"Origin": "http://localhost:5173", "Host": f"localhost:{place.url.rsplit(':', 1)[1]}"}
-    async with place.api.session.get(place.url + "/tools", headers=headers) as response:
-        assert response.status == 200
+async def test_the_daemons_own_page_is_let_in_and_one_on_another_port_is_not(place):
+    host = f"localhost:{place.url.rsplit(':', 1)[1]}"
+    for origin, status in ((f"http://{host}", 200), ("http://localhost:5173", 403)):
+        headers = {"Origin": origin, "Host": host}
+        async with place.api.session.get(place.url + "/tools", headers=headers) as response:
+            assert response.status == status
 
 
 @pytest.mark.parametrize(
@@ -661,7 +663,7 @@ async def test_every_byte_on_stdout_of_the_bridge_is_json_rpc(place):
         b"this is no JSON\n",
         json.dumps({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": INITIALIZE}).encode() + b"\n",
     ]
-    stdout, stderr = await asyncio.wait_for(bridge.communicate(b"".join(lines)), 20)
+    stdout, stderr = await asyncio.wait_for(bridge.communicate(b"".join(lines)), 60)
     heard = [json.loads(line) for line in stdout.splitlines()]
     assert all(message["jsonrpc"] == "2.0" for message in heard)
     assert {message["id"] for message in heard} == {None, 0}
@@ -679,7 +681,7 @@ async def test_the_bridge_without_a_daemon_answers_with_an_error_and_one_sentenc
         stderr=asyncio.subprocess.PIPE,
     )
     request = {"jsonrpc": "2.0", "id": 5, "method": "initialize", "params": INITIALIZE}
-    stdout, stderr = await asyncio.wait_for(bridge.communicate(json.dumps(request).encode() + b"\n"), 20)
+    stdout, stderr = await asyncio.wait_for(bridge.communicate(json.dumps(request).encode() + b"\n"), 60)
     answer = json.loads(stdout)
     assert (answer["id"], answer["error"]["code"]) == (5, -32000)
     assert stderr.decode() == "code-executor: No daemon answers at http://127.0.0.1:1/mcp. Start it with 'make up'.\n"

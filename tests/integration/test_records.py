@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.support.api import Api, eventually
-from tests.support.installation import Installation
-from tests.support.upstream_server import ScriptedProxy, serving, tool
+from tests.support.api import Api
+from tests.support.pinging import pinging
 
 CALL = "from servers.postgres import ping\nping()\n"
 
@@ -17,27 +15,14 @@ CALL = "from servers.postgres import ping\nping()\n"
 @pytest.fixture(scope="module")
 async def place(tmp_path_factory):
     """A daemon with a tool, in which the admin and a developer have run something."""
-    directory = tmp_path_factory.mktemp("records")
-    proxy = ScriptedProxy("postgres")
-    proxy.tools["postgres"] = [tool("ping")]
-    async with serving(proxy.app()) as url:
-        servers = directory / "servers.json"
-        servers.write_text(json.dumps({"mcpServers": {"postgres": {"url": f"{url}/postgres/mcp"}}}))
-        installation = Installation.create(directory, servers_file=servers)
-        async with installation.run() as admin, admin.as_caller(installation.keys["developer"]) as developer:
-            await eventually(lambda: has_tools(admin))
-            ran = {
-                "called": await developer.python(CALL),
-                "failed": await developer.python("raise SystemExit(3)"),
-                "typescript": await admin.typescript("console.log(1)"),
-            }
-            assert ran["called"]["outcome"] == "completed", ran["called"]["stderr"]
-            yield admin, developer, {name: reply["executionId"] for name, reply in ran.items()}
-
-
-async def has_tools(api: Api) -> bool:
-    _, listing = await api.get("/tools")
-    return "postgres" in listing["tools"]
+    async with pinging(tmp_path_factory.mktemp("records")) as (admin, developer):
+        ran = {
+            "called": await developer.python(CALL),
+            "failed": await developer.python("raise SystemExit(3)"),
+            "typescript": await admin.typescript("console.log(1)"),
+        }
+        assert ran["called"]["outcome"] == "completed", ran["called"]["stderr"]
+        yield admin, developer, {name: reply["executionId"] for name, reply in ran.items()}
 
 
 async def found(api: Api, **filters: str) -> set[str]:

@@ -59,8 +59,10 @@ async def test_while_the_role_file_is_broken_a_key_that_is_taken_away_runs_nothi
 
 
 async def called(admin):
+    """Tell whether the first call is over, and not just begun: it is the next one that is refused."""
     _, listed = await admin.get("/executions", params={"tool": "postgres/ping"})
-    return bool(listed["executions"])
+    records = [(await admin.get(f"/executions/{each['executionId']}"))[1] for each in listed["executions"]]
+    return [record["output"] for record in records] == ["called\n"]
 
 
 async def test_a_hash_that_cannot_be_read_refuses_its_key_and_the_daemon_stays_quick(place):

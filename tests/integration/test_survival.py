@@ -94,7 +94,7 @@ async def test_a_killed_daemon_leaves_no_running_sandbox_and_a_restart_no_contai
         await until(lambda: not running_containers(owner), seconds=15)
     async with own_installation.run() as api:
         # The new daemon's own warm sandboxes may be there already.
-        await until(lambda: not containers_of_epochs(owner, killed), seconds=10)
+        await until(lambda: not containers_of_epochs(owner, killed), seconds=30)
         record = await record_of(api, execution_id)
         assert (record["state"], record["outcome"]) == ("interrupted", "sandbox_error")
         assert (await api.python("print('works')"))["output"] == "works\n"
@@ -106,7 +106,7 @@ async def test_a_killed_daemon_leaves_nothing_in_the_directory_of_temporary_file
         async with DaemonProcess.running(own_installation) as daemon:
             assert os.listdir(directory)
             daemon.kill()
-            await until(lambda: not os.listdir(directory), seconds=15)
+            await until(lambda: not os.listdir(directory), seconds=30)
 
 
 @asynccontextmanager
@@ -168,7 +168,8 @@ async def test_sigterm_lets_a_program_finish_within_the_grace(tmp_path):
         daemon.process.terminate()
         last = (await _read_to_the_end(events))[-1]
         assert (last[0], last[1]["outcome"], last[1]["output"]) == ("result", "completed", "begun\nfinished\n")
-        assert await daemon.terminate() == 0
+        # Without a second signal, which may meet an interpreter that no longer handles it.
+        assert await asyncio.to_thread(daemon.process.wait, 60) == 0
     async with installation.run() as api:
         assert (await record_of(api, execution_id))["outcome"] == "completed"
 
@@ -233,7 +234,7 @@ async def test_orphans_of_an_earlier_start_are_reaped_and_foreign_containers_are
         ours = [stack.enter_context(left_behind(image, orphan, started=started)) for started in (True, False)]
         theirs = [stack.enter_context(left_behind(image, labels, started=True)) for labels in (foreign, {})]
         async with own_installation.run() as api:
-            await until(lambda: not any(is_there(each) for each in ours), seconds=10)
+            await until(lambda: not any(is_there(each) for each in ours), seconds=30)
             await api.python("pass")
             assert all(is_there(each) for each in theirs)
         assert all(is_there(each) for each in theirs)
