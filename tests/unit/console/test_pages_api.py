@@ -64,10 +64,10 @@ def test_every_code_of_an_error_leads_to_the_calls_that_have_it(operations: dict
     assert "execute" in [each["id"] for each in full["operations"]]
 
 
-def test_a_body_begins_with_what_is_required() -> None:
+def test_a_body_begins_with_what_is_required_and_its_example() -> None:
     execute = "module.operationsOf(root).find((each) => each.id === 'execute')"
     form = ask("pages/openapi.js", f"module.initialForm({execute}, root)", root=DOCUMENT)
-    assert form["body"] == '{\n  "code": ""\n}'
+    assert form["body"] == '{\n  "code": "console.log(2 + 2)"\n}'
 
 
 OPERATION = {
