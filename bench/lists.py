@@ -68,6 +68,12 @@ def list_questions(now: float) -> list[Question]:
         _listed("tool, as SERVER/TOOL", PART_OF_A_PAGE, tool=f"{history.RARE_SERVER}/{history.RARE_TOOL}"),
         _listed("since, the last half hour", PART_OF_A_PAGE, since=_moment(now - HALF_AN_HOUR)),
         _listed("until, the first half hour", PART_OF_A_PAGE, until=_moment(began + HALF_AN_HOUR)),
+        _listed(
+            "since and until, but for half an hour at each end",
+            WHOLE_PAGE,
+            since=_moment(began + HALF_AN_HOUR),
+            until=_moment(now - HALF_AN_HOUR),
+        ),
         _listed("text that is common", WHOLE_PAGE, text=history.COMMON_TEXT),
         _listed("text that is rare", PART_OF_A_PAGE, text=history.RARE_TEXT),
         _listed("text that is nowhere", NOTHING, text=history.TEXT_NOWHERE),

@@ -88,6 +88,7 @@ ACCESS_CHECK_SECONDS = 0.5  # a key that was taken away is of no use after a sec
 EVENTS_SECONDS = 0.5
 PROGRAMS_CHECK_SECONDS = 600.0
 FILES_CHECK_SECONDS = 5.0
+SIGN_INS_CHECK_SECONDS = 5.0  # what has ended is of no use all the same
 RECHECK_SECONDS = 1.0  # what is wrong is looked at more often than what is well
 BACKLOG = 1024
 UNIDENTIFIED_BYTES = 32 * 1024 * 1024
@@ -397,7 +398,6 @@ def _start_loops(
     async def take_up_access_changes() -> None:
         access.refresh()
         tools.calls.drop_grants_of_lost_keys()
-        await sign_ins.drop_ended()
 
     async def look_around() -> None:
         events.tell_load(programs.load())
@@ -431,6 +431,7 @@ def _start_loops(
     loops.repeat("programs", forget_old_programs, PROGRAMS_CHECK_SECONDS)
     loops.repeat("events", look_around, EVENTS_SECONDS)
     loops.repeat("access", take_up_access_changes, ACCESS_CHECK_SECONDS)
+    loops.repeat("sign_ins", sign_ins.drop_ended, SIGN_INS_CHECK_SECONDS)
     loops.repeat("servers", tools.servers_file.take_up_changes, settings.check_seconds)
     loops.repeat("renewal", programs.renewal.take_up_changes, 0)
     loops.repeat("pool", programs.pool.tend, 0)

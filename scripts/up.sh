@@ -142,7 +142,7 @@ console_link() {
     local link
     link=$(CODE_EXECUTOR_URL=$(api_url) "$VENV/bin/code-executor" console --no-open 2>/dev/null) || link=''
     case $link in
-    http*) say "console: $link (valid for 60 s, once; '.venv/bin/code-executor console' makes another)" ;;
+    http*) say "console: $link (works once, within 60 s; '.venv/bin/code-executor console' makes another)" ;;
     *) say "console: '.venv/bin/code-executor console' opens it" ;;
     esac
 }

@@ -89,7 +89,7 @@ ROWS = (
                 steps=((YELLOW, None), (GREEN, 1)),
             ),
             number(
-                "Servers away",
+                "Servers down",
                 "MCP servers that are not connected.",
                 'count(code_executor_server_state{state="connected"} == 0) or vector(0)',
                 steps=((GREEN, None), (RED, 1)),

@@ -19,7 +19,7 @@ from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
 from orchestrator.domain.execution import ExecutionResult, Language, Outcome
-from orchestrator.domain.ledger import CallOutcome, ToolCall
+from orchestrator.domain.ledger import TIMED_OUTCOMES, CallOutcome, ToolCall
 from orchestrator.domain.tools import Tool
 from orchestrator.domain.upstream import UpstreamState, UpstreamStatus
 
@@ -31,8 +31,6 @@ LONGEST_LABEL = 128
 # There from the start, at 0, as is every outcome of executions: of a line that begins with 1, nobody could tell that it
 # has grown.
 EXPECTED_OUTCOMES = (CallOutcome.DONE, CallOutcome.TOOL_ERROR, CallOutcome.DENIED, CallOutcome.UNAVAILABLE)
-# A call that was not sent took no time, and one that was cut off not all of it.
-TIMED_OUTCOMES = frozenset({CallOutcome.DONE, CallOutcome.TOOL_ERROR, CallOutcome.UNAVAILABLE})
 CGROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 
 Gauges = dict[str, tuple[str, Callable[[], float]]]

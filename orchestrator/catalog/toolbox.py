@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
 from difflib import get_close_matches
 
@@ -80,11 +81,12 @@ class Toolbox:
         return await asyncio.to_thread(self._costs, role, here)
 
     def _costs(self, role: Role, here: int) -> ToolCosts:
+        usable = Counter(tool.server for tool in self._catalog.visible(role))
         servers = [
             ServerCosts(
                 server=entry.server,
                 state=entry.state,
-                tools=entry.tools,
+                tools=usable[entry.server],
                 problem=entry.problem,
                 tokens=self._catalog.level_tokens(role, entry.server),
             )

@@ -36,8 +36,8 @@ def console(
         return
     out.print(plain(link), highlight=False)
     opener = None if no_open else find_opener(sys.platform, os.environ)
-    opened = "opened in your browser; the link is " if opener is not None and open_unseen(opener, link) else ""
-    err.print(plain(f"code-executor: {opened}valid for {seconds:g} s, once"))
+    opened = "opened in your browser; " if opener is not None and open_unseen(opener, link) else ""
+    err.print(plain(f"code-executor: {opened}the link works once, within {seconds:g} s"))
 
 
 def find_opener(platform: str, environment: Mapping[str, str]) -> str | None:

@@ -16,6 +16,7 @@ from orchestrator.commands.feed import taken_up
 from orchestrator.commands.files import require_writable_directories
 from orchestrator.commands.run import conclude
 from orchestrator.commands.terminal import (
+    EXIT_INTERRUPTED,
     AsJson,
     Json,
     OutDirectory,
@@ -29,8 +30,6 @@ from orchestrator.commands.terminal import (
     plain,
     print_json,
 )
-
-EXIT_DETACHED = 130
 
 
 def follow(
@@ -55,7 +54,7 @@ def follow(
     except KeyboardInterrupt:
         err.print(plain(f"code-executor: no longer watching; 'code-executor follow {chosen}' watches it again,"))
         err.print(plain(f"'code-executor cancel {chosen}' ends it."))
-        raise typer.Exit(EXIT_DETACHED) from None
+        raise typer.Exit(EXIT_INTERRUPTED) from None
     if result["outcome"] is None:
         reason = result["error"] or {"code": "", "detail": result["state"]}
         fail(f"The execution never ran: {reason['detail']}", exit_of_refusal(reason["code"]))

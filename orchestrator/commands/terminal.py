@@ -30,6 +30,7 @@ Answer = TypeVar("Answer")
 
 # As in sysexits.h.
 EXIT_BAD_USE = 64
+EXIT_INTERRUPTED = 130
 EXIT_BAD_DATA = 65
 EXIT_NOT_THERE = 66
 EXIT_CANNOT_CALL = 69

@@ -17,14 +17,24 @@ import typer
 from rich.console import Console, Group
 from rich.live import Live
 
-from orchestrator.commands.client import ApiClient, CallFailed, ConnectionLost
+from orchestrator.commands.client import ApiClient, CallFailed, ConnectionLost, Refused
 from orchestrator.commands.feed import TOLD_FIRST, taken_up
 from orchestrator.commands.overview import Overview, lines_of
-from orchestrator.commands.terminal import AsJson, api_client, call_daemon, fail_to_call, out, print_json
+from orchestrator.commands.terminal import (
+    EXIT_INTERRUPTED,
+    AsJson,
+    api_client,
+    call_daemon,
+    fail_to_call,
+    out,
+    print_json,
+)
+from orchestrator.domain.errors import NotForYourRole, Unauthenticated
 
-EXIT_INTERRUPTED = 130
 LEAST_SECONDS, MOST_SECONDS = 0.5, 3600.0
 AGES_SECONDS = 1.0
+# A key that is not known any more, or may not ask this.
+FINAL_REFUSALS = (Unauthenticated.code, NotForYourRole.code)
 # However much happens, nobody reads faster.
 FRAME_SECONDS = 0.1
 
@@ -98,7 +108,7 @@ async def listen(client: ApiClient, overview: Overview, changed: asyncio.Event) 
             overview.disconnected = None
             if first or event.name == "gap":
                 # What happened since it was read, and before the stream began, nobody has told.
-                with suppress(ConnectionLost):
+                with _passing(overview):
                     await overview.read(client)
             first = False
             overview.take(event)
@@ -108,9 +118,22 @@ async def listen(client: ApiClient, overview: Overview, changed: asyncio.Event) 
 async def _read_figures(client: ApiClient, overview: Overview, changed: asyncio.Event, interval: float) -> None:
     while True:
         await asyncio.sleep(interval)
-        with suppress(ConnectionLost):  # which the stream of events tells
+        with _passing(overview):
             await overview.read_figures(client)
         changed.set()
+
+
+@contextmanager
+def _passing(overview: Overview) -> Iterator[None]:
+    """Go on after what may be over soon: a lost connection, which the stream tells, or a journal that is busy."""
+    try:
+        yield
+    except ConnectionLost:
+        pass
+    except Refused as error:
+        if error.code in FINAL_REFUSALS:
+            raise
+        overview.disconnected = str(error)
 
 
 async def _draw(live: Live, overview: Overview, changed: asyncio.Event) -> None:

@@ -28,11 +28,20 @@ from orchestrator.commands.feed import (
     taken_up,
     word_of,
 )
-from orchestrator.commands.terminal import EXIT_BAD_USE, Json, api_client, err, fail, fail_to_call, out, plain
+from orchestrator.commands.terminal import (
+    EXIT_BAD_USE,
+    EXIT_INTERRUPTED,
+    Json,
+    api_client,
+    err,
+    fail,
+    fail_to_call,
+    out,
+    plain,
+)
 from orchestrator.domain.execution import Kind
 from orchestrator.domain.file_words import count_in_words, size_in_words
 
-EXIT_INTERRUPTED = 130
 GAP = "gap"
 OF_CALLERS = frozenset({Fact.EXECUTION, Fact.TOOL_CALL})
 # Those of tool_call, out_of_memory and typescript, the longest of their columns.
@@ -49,7 +58,9 @@ class Facts(frozenset[Fact]):
         try:
             return cls(Fact(word.strip()) for word in text.split(","))
         except ValueError:
-            raise typer.BadParameter(f"{text!r} must be one or more of {', '.join(Fact)}, with commas.") from None
+            raise typer.BadParameter(
+                f"{text!r} must be one or more of {', '.join(Fact)}, separated by commas."
+            ) from None
 
 
 def watch(
@@ -59,7 +70,7 @@ def watch(
             "--kind",
             metavar="KIND[,KIND]",
             parser=Facts.named,
-            help="Only facts of these kinds; with load, each change of it.",
+            help="Only facts of these kinds; 'load' also prints every change of the load.",
         ),
     ] = None,
     caller: Annotated[str | None, typer.Option(help="Only executions of the key with this name.")] = None,
@@ -102,7 +113,7 @@ class Wanted:
         return wanted and (not self.errors_only or is_error(event))
 
     async def read_those_under_way(self, client: ApiClient) -> None:
-        """Learn whose executions the tool calls of are wanted that were accepted before anybody watched."""
+        """Learn which of the caller's executions were already under way."""
         if self.caller is None:
             return
         for state in UNDER_WAY:
@@ -169,7 +180,7 @@ def line_of(event: Event, now: datetime) -> Text:
             load = "{running} running, {waiting} waiting, {warm} of {sandboxes} sandboxes warm".format(**told)
             return _aligned(now, event.name, "ready" if told["ready"] else "not ready", load, told["problem"])
         case _:
-            return _aligned(now, event.name, "missed", "some facts; 'code-executor executions' lists what ran")
+            return _aligned(now, event.name, "missed", "some events; 'code-executor executions' lists what ran")
 
 
 def _about_execution(told: Json) -> list[str | None]:

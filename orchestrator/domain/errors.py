@@ -98,7 +98,7 @@ class Unauthenticated(OrchestratorError):
 
 
 class ForeignOrigin(OrchestratorError):
-    """Call the API from a program, or from a page on this machine. A web page of another site may not use it."""
+    """Open the console at the daemon's own address. Behind a proxy, list its name in CODE_EXECUTOR_ALLOWED_HOSTS."""
 
     code = "foreign_origin"
     category = Category.DENIED
@@ -167,6 +167,13 @@ class TooManyConnections(OrchestratorError):
     """Close connections that you no longer use, or raise CODE_EXECUTOR_MAX_CONNECTIONS_PER_CALLER."""
 
     code = "too_many_connections"
+    category = Category.LIMITED
+
+
+class TooManyStreams(OrchestratorError):
+    """Close a tab of the console, or another program that watches with your key."""
+
+    code = "too_many_streams"
     category = Category.LIMITED
 
 
@@ -248,10 +255,10 @@ class JournalUnavailable(OrchestratorError):
 
 
 class QuestionTooLarge(OrchestratorError):
-    """Ask about a shorter time, or with a filter."""
+    """Ask for a shorter time span, or add a filter."""
 
     code = "question_too_large"
-    category = Category.LIMITED
+    category = Category.INVALID
 
 
 class ProgramNotKept(OrchestratorError):

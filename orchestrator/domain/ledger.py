@@ -17,6 +17,10 @@ class CallOutcome(StrEnum):
     NEVER_SENT = "never_sent"
 
 
+# A call that was not sent took no time, and one that was cut off not all of it.
+TIMED_OUTCOMES = frozenset({CallOutcome.DONE, CallOutcome.TOOL_ERROR, CallOutcome.UNAVAILABLE})
+
+
 @dataclass(frozen=True, slots=True)
 class ToolCall:
     server: str

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from orchestrator.domain.execution import Language, Outcome
+
+SHARES = (50, 90, 95, 99)
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,12 +18,12 @@ class Span:
 
     since: float
     until: float
-    bucket_seconds: float
+    buckets: int  # equal pieces that the time is told in
     caller: str | None = None
 
     @property
-    def buckets(self) -> int:
-        return max(1, -int(-(self.until - self.since) // self.bucket_seconds))
+    def bucket_seconds(self) -> float:
+        return (self.until - self.since) / self.buckets
 
     def bucket_of(self, moment: float) -> int:
         return min(self.buckets - 1, int((moment - self.since) // self.bucket_seconds))
@@ -39,7 +43,16 @@ class Percentiles:
         if not values:
             return cls()
         ordered = sorted(values)
-        return cls(*(ordered[-(-len(ordered) * share // 100) - 1] for share in (50, 90, 95, 99)))
+        return cls(*(ordered[-(-len(ordered) * share // 100) - 1] for share in SHARES))
+
+    @classmethod
+    def of_counts(cls, counts: Mapping[float, int]) -> Percentiles:
+        """Tell them of values that each stand for so many."""
+        if not counts:
+            return cls()
+        ordered = sorted(counts)
+        reached = list(accumulate(counts[value] for value in ordered))
+        return cls(*(ordered[bisect_left(reached, -(-reached[-1] * share // 100))] for share in SHARES))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +83,7 @@ class ToolFigures:
     errors: int
     p50_ms: float | None
     p95_ms: float | None
-    max_ms: float
+    max_ms: float | None
     result_bytes: int
 
 
@@ -101,7 +114,8 @@ class Statistics:
     slowest: tuple[Notable, ...]
     largest: tuple[Notable, ...]
     result_bytes: int  # that tools returned to programs
-    output_bytes: int  # that programs printed
+    printed_bytes: int  # that those programs printed
+    withheld_bytes: int  # by which programs printed less than tools had returned to them
 
     @property
     def executions(self) -> int:

@@ -235,7 +235,7 @@ class ExecutionSummary(Ended):
     )
     warm: bool = Field(description="Whether the sandbox had been started in advance.")
     background: bool = Field(description="Whether it runs in the background, tied to no client.")
-    tool_call_count: int = Field(description="How many tool calls it made; 0 in the events of one that runs.")
+    tool_call_count: int = Field(description="How many tool calls it made; 0 in events while it runs.")
     tools: list[str] = Field(description="Up to four of the tools that it called, as SERVER/TOOL.")
     file_count: int = Field(description="How many files it left.")
     error: FaultBody | None

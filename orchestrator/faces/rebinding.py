@@ -20,7 +20,8 @@ class HostCheck:
     def check(self, headers: Mapping[str, str]) -> None:
         """Refuse a request that was not sent to this daemon, or that a web page of another site sent."""
         sent_to = headers.get("Host", "")
-        host = _hostname(f"//{sent_to}")
+        address = _address(sent_to)
+        host = address[0] if address is not None else None
         # Rebinding needs a name that changes its meaning; an address always means itself.
         if host is None or not (host in self._names or _is_address(host)):
             found = f"it names {host or sent_to[:200]}" if sent_to else "it is missing"
@@ -44,11 +45,6 @@ class HostCheck:
             return True
         host = _address(sent_to)
         return host is not None and (name, port) == (host[0], host[1] or default)
-
-
-def _hostname(url: str) -> str | None:
-    found = _address(url.removeprefix("//"))
-    return found[0] if found is not None else None
 
 
 def _address(netloc: str) -> tuple[str | None, int | None] | None:

@@ -92,6 +92,7 @@ SEARCH_IN = """
 INSERT INTO texts SELECT sequence, ?2, ?3 FROM executions WHERE id = ?1
 ON CONFLICT (sequence) DO UPDATE SET rest = CAST(texts.rest || excluded.rest AS BLOB)
 """
+SEARCH_IN_UNLESS_FOUND = "INSERT OR IGNORE INTO texts SELECT sequence, x'', ?2 FROM executions WHERE id = ?1"
 WITH_PROGRAM_BEFORE = """
 SELECT sequence FROM executions WHERE accepted_at < ? AND (
     EXISTS (SELECT 1 FROM programs WHERE execution_id = executions.id)
@@ -188,7 +189,7 @@ class SqliteJournal:
         values = (*columns, _document(record), idempotency_key)
         code = _storable(program or "")
         is_kept = program is not None and len(code.encode()) <= LARGEST_KEPT_PROGRAM_BYTES
-        searched = _searched((code[:SEARCHED_CODE],)), _searched((record.id, record.caller, record.detail or ""))
+        searched = _searched((code[:SEARCHED_CODE],)), _found_by(record)
 
         def write(database: sqlite3.Connection) -> None:
             with database:
@@ -229,13 +230,14 @@ class SqliteJournal:
         ]
         ended = (record.state, record.finished_at, record.outcome, _document(record), record.id)
         printed = (result.stdout[:SEARCHED_OUTPUT], result.stderr[-SEARCHED_OUTPUT:])
-        searched = _searched((record.detail or "", *(data.decode(errors="replace") for data in printed)))
+        searched = _searched(("", record.detail or "", *(data.decode(errors="replace") for data in printed)))
 
         def write(database: sqlite3.Connection) -> None:
             with database:
                 database.execute("BEGIN IMMEDIATE")
                 if database.execute("SELECT 1 FROM executions WHERE id = ?", (record.id,)).fetchone() is None:
                     database.execute(RESUME, _row(replace(record, state=State.RUNNING), idempotency_key))
+                    database.execute(SEARCH_IN, (record.id, b"", _found_by(record)))
                 database.executemany(RECORD_CALL, map(_call_row, calls))
                 database.execute(FINISH, ended)
                 database.executemany(KEEP_FILE, files)
@@ -256,6 +258,7 @@ class SqliteJournal:
         """Tell what this instance has under way now, and the rest of what it had as interrupted."""
         interrupted = (State.INTERRUPTED, Outcome.SANDBOX_ERROR, time.time(), instance)
         rows = [_row(each.record, each.idempotency_key) for each in unfinished]
+        found_by = [(each.record.id, _found_by(each.record)) for each in unfinished]
         calls = [
             CallRecord(each.record.id, number, call)
             for each in unfinished
@@ -267,6 +270,7 @@ class SqliteJournal:
                 database.execute("BEGIN IMMEDIATE")
                 database.execute(INTERRUPT, interrupted)
                 database.executemany(RESUME, rows)
+                database.executemany(SEARCH_IN_UNLESS_FOUND, found_by)
                 database.executemany(RECORD_CALL, map(_call_row, calls))
 
         await self.run(write)
@@ -292,9 +296,11 @@ class SqliteJournal:
         values = {field.name: getattr(wanted, field.name) for field in fields(wanted)}
         values["text"] = _searched((wanted.text,)) if wanted.text else None
         conditions = [text for name, text in CONDITIONS.items() if values[name] is not None] or ["TRUE"]
+        # What there is to tell of each is found out only for those that are told.
         query = (
-            f"SELECT executions.*, {_EXTENT}, '[]' AS tool_calls, '[]' AS files FROM executions"  # nosec B608
-            f" WHERE {' AND '.join(conditions)} ORDER BY sequence DESC LIMIT :limit"
+            f"SELECT executions.*, {_EXTENT}, '[]' AS tool_calls, '[]' AS files FROM ("  # nosec B608
+            f"SELECT * FROM executions WHERE {' AND '.join(conditions)} ORDER BY sequence DESC LIMIT :limit"
+            ") AS executions ORDER BY sequence DESC"
         )
         values["limit"] = limit
 
@@ -409,7 +415,7 @@ class SqliteJournal:
             except sqlite3.OperationalError as error:
                 if getattr(error, "sqlite_errorcode", None) != sqlite3.SQLITE_INTERRUPT:
                     raise
-                raise QuestionTooLarge(f"It could not be found out within {seconds:g} s.") from error
+                raise QuestionTooLarge(f"The search took longer than {seconds:g} s.") from error
 
         return await self._on(thread, on_the_thread)
 
@@ -470,6 +476,11 @@ def _row(record: ExecutionRecord, idempotency_key: str | None) -> dict[str, Any]
 
 def _call_row(record: CallRecord) -> tuple[Any, ...]:
     return (record.execution_id, record.number, *(_storable(getattr(record.call, name)) for name in CALL_FIELDS))
+
+
+def _found_by(record: ExecutionRecord) -> bytes:
+    """Return what an execution is found by from its beginning on, besides its program."""
+    return _searched((record.id, record.detail or ""))
 
 
 def _searched(pieces: Iterable[str]) -> bytes:

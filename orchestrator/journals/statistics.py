@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -10,18 +11,27 @@ from heapq import nlargest
 from typing import Any
 
 from orchestrator.domain.execution import Language, Outcome
+from orchestrator.domain.ledger import TIMED_OUTCOMES
 from orchestrator.domain.statistics import Bucket, CallerFigures, Notable, Percentiles, Span, Statistics, ToolFigures
 
-MOST_TOOLS = 200
+MOST_TOOLS = 1000
 MOST_NOTABLE = 10
 PRECISION = 3  # of milliseconds
 
 # Only these conditions are ever spelled into the queries, never a value, so bandit's B608 does not apply.
 _IN_SPAN = "executions.accepted_at >= :since AND executions.accepted_at < :until"
 _OF_CALLER = f"{_IN_SPAN} AND executions.caller = :caller"
-# What a call that has not ended took so far says nothing.
-_ENDED = "tool_calls.outcome NOT IN ('in_flight', 'never_sent')"
 _ERROR = "tool_calls.outcome NOT IN ('done', 'in_flight', 'never_sent')"
+_TIMED = "tool_calls.outcome IN ({})".format(", ".join(f"'{outcome}'" for outcome in sorted(TIMED_OUTCOMES)))
+# Two digits tell enough of a time, and make few groups of many calls, which nobody has to sort.
+_TOOK = (
+    "CASE "
+    + " ".join(
+        f"WHEN duration_ms < {limit} THEN round(duration_ms / {unit}) * {unit}"
+        for limit, unit in ((1, 0.01), (10, 0.1), (100, 1.0), (1e3, 10.0), (1e4, 100.0), (1e5, 1e3))
+    )
+    + " ELSE round(duration_ms / 1e4) * 1e4 END"
+)
 
 EXECUTIONS = """
 SELECT id, caller, role, language, outcome, accepted_at, coalesce(document ->> '$.stdout_bytes', 0) AS output_bytes,
@@ -30,30 +40,15 @@ SELECT id, caller, role, language, outcome, accepted_at, coalesce(document ->> '
         coalesce(document ->> '$.timings.queue_seconds', 0) + coalesce(document ->> '$.timings.start_seconds', 0)
         + coalesce(document ->> '$.timings.run_seconds', 0)
     ) AS total_ms,
-    state = 'finished' AS has_ended
-FROM executions WHERE kind = 'program' AND state != 'refused' AND {chosen}
+    state = 'finished' AS has_ended, kind = 'program' AND state != 'refused' AS is_program,
+    (SELECT json_array(count(*), coalesce(sum({error}), 0), coalesce(sum(result_bytes), 0))
+     FROM tool_calls WHERE execution_id = executions.id) AS calls
+FROM executions WHERE {chosen}
 """
-CALLS_BY_BUCKET = """
-SELECT CAST((accepted_at - :since) / :bucket AS INTEGER) AS bucket, caller, count(*) AS calls, sum({error}) AS errors,
-    sum(result_bytes) AS result_bytes
-FROM executions JOIN tool_calls ON execution_id = id WHERE {chosen} GROUP BY 1, 2
-"""
-CALLS_BY_TOOL = """
-SELECT server, tool, count(*) AS calls, sum({error}) AS errors, max(duration_ms) AS max_ms,
-    sum(result_bytes) AS result_bytes
-FROM executions JOIN tool_calls ON execution_id = id WHERE {chosen}
-GROUP BY server, tool ORDER BY calls DESC, server, tool LIMIT :most
-"""
-DURATIONS = """
-WITH ranked AS (
-    SELECT server, tool, duration_ms, count(*) OVER tools AS calls,
-        row_number() OVER (tools ORDER BY duration_ms) AS place
-    FROM executions JOIN tool_calls ON execution_id = id WHERE {chosen} AND {ended}
-    WINDOW tools AS (PARTITION BY server, tool)
-)
-SELECT server, tool, max(duration_ms) FILTER (WHERE place = (calls * 50 + 99) / 100) AS p50_ms,
-    max(duration_ms) FILTER (WHERE place = (calls * 95 + 99) / 100) AS p95_ms
-FROM ranked GROUP BY server, tool
+TOOLS = """
+SELECT server, tool, CASE WHEN {timed} THEN {took} END AS took_ms, count(*) AS calls, sum({error}) AS errors,
+    max(duration_ms) AS max_ms, sum(result_bytes) AS result_bytes
+FROM executions JOIN tool_calls ON execution_id = id WHERE {chosen} GROUP BY 1, 2, 3
 """
 
 
@@ -63,32 +58,30 @@ class _Calls:
     errors: int = 0
     result_bytes: int = 0
 
-    def __add__(self, row: sqlite3.Row) -> _Calls:
-        return _Calls(
-            self.calls + row["calls"], self.errors + row["errors"], self.result_bytes + (row["result_bytes"] or 0)
-        )
+    def __add__(self, other: _Calls) -> _Calls:
+        return _Calls(self.calls + other.calls, self.errors + other.errors, self.result_bytes + other.result_bytes)
 
 
 def statistics(database: sqlite3.Connection, span: Span) -> Statistics:
-    values = {
-        "since": span.since,
-        "until": span.until,
-        "bucket": span.bucket_seconds,
-        "caller": span.caller,
-        "most": MOST_TOOLS,
-    }
-    parts = {"chosen": _IN_SPAN if span.caller is None else _OF_CALLER, "error": _ERROR, "ended": _ENDED}
+    values = {"since": span.since, "until": span.until, "caller": span.caller}
+    chosen = _IN_SPAN if span.caller is None else _OF_CALLER
+    parts = {"chosen": chosen, "error": _ERROR, "timed": _TIMED, "took": _TOOK}
 
     def rows(query: str) -> list[sqlite3.Row]:
         return database.execute(query.format(**parts), values).fetchall()
 
-    executions = rows(EXECUTIONS)
-    ended = [row for row in executions if row["has_ended"]]
+    found = rows(EXECUTIONS)
+    calls = {row["id"]: _Calls(*json.loads(row["calls"])) for row in found}
     by_bucket: defaultdict[int, _Calls] = defaultdict(_Calls)
     by_caller: defaultdict[str, _Calls] = defaultdict(_Calls)
-    for row in rows(CALLS_BY_BUCKET):
-        by_bucket[min(row["bucket"], span.buckets - 1)] += row
-        by_caller[row["caller"]] += row
+    for row in found:
+        if calls[row["id"]].calls:
+            by_bucket[span.bucket_of(row["accepted_at"])] += calls[row["id"]]
+            by_caller[row["caller"]] += calls[row["id"]]
+    executions = [row for row in found if row["is_program"]]
+    ended = [row for row in executions if row["has_ended"]]
+    # What tools returned to each program that called any, and what it printed.
+    passed_on = [(calls[row["id"]].result_bytes, row["output_bytes"]) for row in executions if calls[row["id"]].calls]
     return Statistics(
         span=span,
         buckets=_buckets(span, executions, by_bucket),
@@ -98,11 +91,12 @@ def statistics(database: sqlite3.Connection, span: Span) -> Statistics:
         latency=_percentiles(ended, "total_ms"),
         queue=_percentiles(ended, "queue_ms"),
         callers=_callers(executions, by_caller),
-        tools=_tools(rows(CALLS_BY_TOOL), rows(DURATIONS)),
+        tools=_tools(rows(TOOLS)),
         slowest=_notable(ended, "total_ms"),
         largest=_notable([row for row in ended if row["output_bytes"]], "output_bytes"),
-        result_bytes=sum(calls.result_bytes for calls in by_caller.values()),
-        output_bytes=sum(row["output_bytes"] for row in executions),
+        result_bytes=sum(returned for returned, _ in passed_on),
+        printed_bytes=sum(printed for _, printed in passed_on),
+        withheld_bytes=sum(max(0, returned - printed) for returned, printed in passed_on),
     )
 
 
@@ -139,20 +133,27 @@ def _callers(executions: Sequence[sqlite3.Row], calls: defaultdict[str, _Calls])
     return tuple(sorted(figures, key=lambda each: (-each.executions, each.caller)))
 
 
-def _tools(tools: Sequence[sqlite3.Row], durations: Sequence[sqlite3.Row]) -> tuple[ToolFigures, ...]:
-    took = {(row["server"], row["tool"]): (_rounded(row["p50_ms"]), _rounded(row["p95_ms"])) for row in durations}
-    nothing = (None, None)
-    return tuple(
-        ToolFigures(
-            row["server"],
-            row["tool"],
-            row["calls"],
-            row["errors"],
-            *took.get((row["server"], row["tool"]), nothing),
-            round(row["max_ms"], PRECISION),
-            row["result_bytes"],
-        )
-        for row in tools
+def _tools(rows: Sequence[sqlite3.Row]) -> tuple[ToolFigures, ...]:
+    """Return those with most calls; the calls of a tool come in rows by the time that they took."""
+    of_tool: defaultdict[tuple[str, str], list[sqlite3.Row]] = defaultdict(list)
+    for row in rows:
+        of_tool[row["server"], row["tool"]].append(row)
+    figures = (_tool(server, tool, parts) for (server, tool), parts in of_tool.items())
+    return tuple(sorted(figures, key=lambda each: (-each.calls, each.server, each.tool))[:MOST_TOOLS])
+
+
+def _tool(server: str, tool: str, parts: Sequence[sqlite3.Row]) -> ToolFigures:
+    timed = [row for row in parts if row["took_ms"] is not None]
+    took = Percentiles.of_counts({round(row["took_ms"], PRECISION): row["calls"] for row in timed})
+    return ToolFigures(
+        server,
+        tool,
+        calls=sum(row["calls"] for row in parts),
+        errors=sum(row["errors"] for row in parts),
+        p50_ms=took.p50,
+        p95_ms=took.p95,
+        max_ms=max((round(row["max_ms"], PRECISION) for row in timed), default=None),
+        result_bytes=sum(row["result_bytes"] or 0 for row in parts),
     )
 
 
@@ -181,7 +182,3 @@ def _known(executions: Sequence[sqlite3.Row], column: str) -> list[Any]:
 
 def _has_failed(row: sqlite3.Row) -> bool:
     return row["outcome"] not in (None, Outcome.COMPLETED, Outcome.CANCELLED)
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, PRECISION)

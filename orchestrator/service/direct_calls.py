@@ -76,6 +76,8 @@ class DirectCalls:
             timings = Timings(run_seconds=time.monotonic() - began)
             ended = replace(record.ended(ending, time.time()), timings=timings, tool_calls=calls)
             # The call has happened: a journal that fails now must not make its caller repeat it.
-            await asyncio.shield(self._ends.record(ExecutionResult(ended)))
-            self._tell(ended)
+            try:
+                await asyncio.shield(self._ends.record(ExecutionResult(ended)))
+            finally:
+                self._tell(ended)
         return answer.result

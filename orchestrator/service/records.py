@@ -52,7 +52,7 @@ class Records:
         """Count what the caller may see."""
         if not caller.role.sees_all_executions:
             if span.caller not in (None, caller.key_name):
-                raise NotForYourRole(f"Role {caller.role.name} sees its own executions only.")
+                raise NotForYourRole("Your key sees only its own executions.")
             span = replace(span, caller=caller.key_name)
         async with self._counting.reserve(caller.key_name, 1):
             return await self._journal.statistics(span)

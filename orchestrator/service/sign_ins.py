@@ -51,6 +51,7 @@ class SignIns:
         self._now = now
         self._codes: dict[str, _Code] = {}  # by hash; the oldest first
         self._sessions: dict[str, SignIn] = {}  # by the token's hash; the oldest first
+        self._left_in_store: set[str] = set()  # hashes of what has ended, and could not be dropped there yet
 
     async def load(self) -> None:
         """Take up the sessions of an earlier start, so that a restart of the daemon signs nobody out."""
@@ -101,7 +102,8 @@ class SignIns:
         await self._drop(hash_key(token))
 
     async def drop_ended(self) -> None:
-        for digest in [digest for digest, session in self._sessions.items() if not self._holds(session)]:
+        ended = [digest for digest, session in self._sessions.items() if not self._holds(session)]
+        for digest in (*ended, *self._left_in_store):
             await self._drop(digest)
 
     def _holds(self, session: SignIn) -> bool:
@@ -117,8 +119,10 @@ class SignIns:
 
     async def _drop(self, digest: str) -> None:
         self._sessions.pop(digest, None)
-        with suppress(JournalUnavailable):  # what is left of it has ended all the same, or is dropped another time
+        self._left_in_store.add(digest)  # until it is gone: otherwise a restart of the daemon would take it up again
+        with suppress(JournalUnavailable):
             await self._store.drop_sign_in(digest)
+            self._left_in_store.discard(digest)
 
     def _drop_old_codes(self) -> None:
         now = time.monotonic()

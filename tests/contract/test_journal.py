@@ -300,8 +300,16 @@ async def test_executions_are_found_by_a_piece_of_text_in_any_case(journal):
     await journal.open(record(id="other"), None, "pass")
     for text in ("postgres.QUERY", "äpfel", "23AB", "second l", "err"):
         assert [each.id for each in await journal.newest(Filter(text=text), 10)] == ["0123abcd"], text
-    for text in ("%", "po_tgres", "nowhere"):
+    for text in ("%", "po_tgres", "nowhere", DEVELOPER.key_name):
         assert await journal.newest(Filter(text=text), 10) == [], text
+
+
+async def test_a_time_may_have_two_ends(journal):
+    for number in range(5):
+        await journal.open(replace(record(id=str(number)), accepted_at=float(number)))
+    wanted = Filter(since=1.0, until=4.0)
+    assert [each.id for each in await journal.newest(wanted, 10)] == ["3", "2", "1"]
+    assert [each.id for each in await journal.newest(wanted, 2)] == ["3", "2"]
 
 
 async def test_a_refusal_is_found_by_its_reason(journal):

@@ -126,7 +126,7 @@ class FakeJournal:
             wanted.until is None or record.accepted_at < wanted.until
         )
         printed = (self.outputs.get((record.id, stream), b"").decode(errors="replace") for stream in Stream)
-        told = (record.id, record.caller, record.detail or "", self.programs.get(record.id, ""), *printed)
+        told = (record.id, record.detail or "", self.programs.get(record.id, ""), *printed)
         has_text = wanted.text is None or wanted.text.lower() in "\n".join(told).lower()
         return equal and called and in_time and has_text and (wanted.before is None or record.sequence < wanted.before)
 

@@ -11,7 +11,7 @@ from orchestrator.faces.auth import presented_key
 from orchestrator.faces.context import SERVICES
 
 METRICS_PATH = "/metrics"
-METRICS_READER = Caller("the metrics token", Role("metrics", frozenset()))
+METRICS_READER = Caller("the metrics token", Role("metrics", frozenset(), sees_all_executions=True))
 
 
 def caller_of(request: web.Request) -> Caller:

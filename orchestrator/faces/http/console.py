@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 from aiohttp import web
 from pydantic import Field, ValidationError
 
-from orchestrator.domain.errors import CodeTooLarge, InvalidRequest, MalformedJson, NotForSessions
+from orchestrator.domain.errors import BodyTooSlow, CodeTooLarge, InvalidRequest, MalformedJson, NotForSessions
 from orchestrator.faces.auth import presented_key
 from orchestrator.faces.bodies import Body, iso
 from orchestrator.faces.context import CALLER, SERVICES
@@ -16,6 +17,7 @@ from orchestrator.faces.http.route import json_reply
 from orchestrator.service.sign_ins import CODE_SECONDS, TOKEN_PREFIX
 
 LARGEST_BODY_BYTES = 4096
+BODY_SECONDS = 10.0
 
 
 class Code(Body):
@@ -56,7 +58,7 @@ async def open_session(request: web.Request, query: Query) -> web.Response:
     elif CALLER not in request:
         if presented_key(request.headers) is not None:
             request.app[SERVICES].authenticator.authenticate(request.headers)  # which says what is wrong with it
-        raise InvalidRequest("`code` must be given, or a key in the header `Authorization`.")
+        raise InvalidRequest("Send `code`, or a key in the `Authorization` header.")
     elif _has_session(request):
         raise NotForSessions("A session needs a key or a one-time code.")
     else:
@@ -84,10 +86,17 @@ def _has_session(request: web.Request) -> bool:
 
 async def _read(request: web.Request) -> SessionRequest:
     """Read a short body from anybody; a stranger has no share of what is kept for callers' bodies."""
+    if not request.body_exists:
+        return SessionRequest()
     if request.content_length is None or request.content_length > LARGEST_BODY_BYTES:
         raise CodeTooLarge(f"The body must have a Content-Length of at most {LARGEST_BODY_BYTES} bytes.")
     try:
-        return SessionRequest.model_validate(json.loads(await request.read() or b"{}"))
+        async with asyncio.timeout(BODY_SECONDS):
+            body = await request.read()
+    except TimeoutError:
+        raise BodyTooSlow(f"The body did not arrive within {BODY_SECONDS:g} s.") from None
+    try:
+        return SessionRequest.model_validate(json.loads(body or b"{}"))
     except ValidationError as error:
         raise InvalidRequest("`code` must be a text of at most 200 characters.") from error
     except (ValueError, RecursionError) as error:

@@ -12,6 +12,7 @@ from orchestrator.domain.errors import RangeNotSatisfiable
 from orchestrator.domain.execution import Filter, Kind, Language, Outcome, State, Stream
 from orchestrator.faces.bodies import Body, ExecutionDetail, ExecutionReply, ExecutionSummary
 from orchestrator.faces.context import CALLER, SERVICES
+from orchestrator.faces.http.callers import caller_of
 from orchestrator.faces.http.downloads import byte_range, range_refused
 from orchestrator.faces.http.requests import Query
 from orchestrator.faces.http.route import json_reply
@@ -113,7 +114,7 @@ async def get_execution(request: web.Request, query: ExecutionQuery) -> web.Resp
     record = await records.visible(request[CALLER], request.match_info["id"])
     if query.wait and record.under_way:
         await records.until_news(record.id, query.offset, Stream, query.wait)
-        record = await records.visible(request[CALLER], record.id)
+        record = await records.visible(caller_of(request), record.id)  # the key may be gone by now
     stdout = await records.output(record, Stream.STDOUT, query.offset, query.length)
     stderr = await records.output(record, Stream.STDERR, query.offset, query.length)
 

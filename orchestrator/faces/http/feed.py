@@ -15,7 +15,7 @@ from pydantic import Field
 
 from orchestrator.domain.access import Caller
 from orchestrator.domain.counts import count_down
-from orchestrator.domain.errors import InvalidRequest, TooManyConnections, Unauthenticated
+from orchestrator.domain.errors import InvalidRequest, TooManyStreams, Unauthenticated
 from orchestrator.domain.events import Event, Gap, Load
 from orchestrator.domain.execution import ExecutionRecord
 from orchestrator.domain.ledger import CallRecord
@@ -93,8 +93,8 @@ class Watchers:
     @contextmanager
     def one_more(self, caller: str) -> Iterator[None]:
         if self._of_caller[caller] >= MOST_OF_A_CALLER:
-            message = f"You already watch with {MOST_OF_A_CALLER} streams of events."
-            raise TooManyConnections(message, retry_after_seconds=RETRY_AFTER_SECONDS)
+            message = f"You already have {MOST_OF_A_CALLER} event streams open."
+            raise TooManyStreams(message, retry_after_seconds=RETRY_AFTER_SECONDS)
         self._of_caller[caller] += 1
         try:
             yield
@@ -124,8 +124,6 @@ class Feed:
         self._services: Services = request.app[SERVICES]
         self._watchers = request.app[WATCHERS]
         self._events = self._services.events
-        self._caller: Caller | None = request[CALLER]
-        self._asked_at = time.monotonic()
         self._response = web.StreamResponse(headers=HEADERS)
 
     async def open(self) -> web.StreamResponse:
@@ -169,13 +167,10 @@ class Feed:
 
     def _still_known(self) -> Caller | None:
         """Return the caller with the role that it has now; None if its key is gone, or its session has ended."""
-        if time.monotonic() - self._asked_at >= LOOK_EVERY_SECONDS:
-            self._asked_at = time.monotonic()
-            try:
-                self._caller = self._services.authenticator.authenticate(self._request.headers)
-            except Unauthenticated:
-                self._caller = None
-        return self._caller
+        try:
+            return self._services.authenticator.authenticate(self._request.headers)
+        except Unauthenticated:
+            return None
 
     def _written(self, event: Event) -> bytes:
         return self._watchers.block(self._events.epoch, event)

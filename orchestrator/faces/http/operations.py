@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from aiohttp import web
 from pydantic import Field
 
+from orchestrator.domain.errors import NotForYourRole
 from orchestrator.domain.sandbox import Finding, Verdict
 from orchestrator.faces.auth import presented_key
 from orchestrator.faces.bodies import Body, iso
@@ -86,7 +87,7 @@ class WhoAmI(Body):
     chat_rooms: list[str]
     shared_workspaces: list[str] = Field(description="Patterns of workspaces that all keys of the role share.")
     session_expires_at: str | None = Field(description="When the session ends; null with a key. ISO 8601, UTC.")
-    features: list[str] = Field(description="Parts of the daemon that not every one has.")
+    features: list[str] = Field(description="Optional parts that this daemon has.")
 
 
 async def health(request: web.Request, query: Query) -> web.Response:
@@ -147,6 +148,9 @@ async def whoami(request: web.Request, query: Query) -> web.Response:
 
 
 async def metrics(request: web.Request, query: Query) -> web.Response:
+    """Tell of every role's tools, so only to whoever sees what every role does."""
+    if not request[CALLER].role.sees_all_executions:
+        raise NotForYourRole("Your role may not read the metrics, which name the tools of every role.")
     return web.Response(
         body=request.app[SERVICES].render_metrics(),
         headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 
 from aiohttp import web
@@ -20,8 +21,7 @@ from orchestrator.faces.http.route import json_reply
 
 DAY_SECONDS = 24 * 3600.0
 LONGEST_SECONDS = 366 * DAY_SECONDS
-BUCKETS = 60
-LEAST_BUCKET_SECONDS = 1.0
+MOST_BUCKETS = 60  # and none is shorter than a second
 # A rule of thumb for o200k on JSON and English.
 BYTES_PER_TOKEN = 4
 
@@ -35,8 +35,8 @@ class StatsQuery(Query):
         until = self.until.timestamp() if self.until else time.time()
         since = self.since.timestamp() if self.since else until - DAY_SECONDS
         if not 0 < until - since <= LONGEST_SECONDS:
-            raise InvalidRequest("`since` must be before `until`, by a year at most.")
-        return Span(since, until, max(LEAST_BUCKET_SECONDS, (until - since) / BUCKETS), self.caller)
+            raise InvalidRequest("`since` must be before `until`, and at most 366 days earlier.")
+        return Span(since, until, min(MOST_BUCKETS, math.ceil(until - since)), self.caller)
 
 
 class PercentilesBody(Body):
@@ -92,9 +92,9 @@ class ToolBody(Body):
     tool: str
     calls: int
     errors: int
-    p50_ms: float | None
+    p50_ms: float | None = Field(description="Of calls that were sent and answered, to two digits; null if none was.")
     p95_ms: float | None
-    max_ms: float
+    max_ms: float | None
     result_bytes: int
 
 
@@ -133,9 +133,9 @@ class DefinitionTokens(Body):
 class ResultTokens(Body):
     """What results of tools cost, estimated from their bytes."""
 
-    returned: int = Field(description="What the tools returned to programs.")
-    printed: int = Field(description="What the programs printed of it.")
-    saved: int
+    returned: int = Field(description="What tools returned to programs.")
+    printed: int = Field(description="What those programs printed.")
+    saved: int = Field(description="By how much programs printed less than tools had returned to them.")
 
 
 class Tokens(Body):
@@ -202,9 +202,13 @@ def _tokens(services: Services, counted: Statistics) -> Tokens:
         if name in roles:
             full += executions * services.catalog.full_tokens(roles[name])
             here += executions * services.own_tokens(roles[name])
-    returned, printed = counted.result_bytes // BYTES_PER_TOKEN, counted.output_bytes // BYTES_PER_TOKEN
+    results = ResultTokens(
+        returned=counted.result_bytes // BYTES_PER_TOKEN,
+        printed=counted.printed_bytes // BYTES_PER_TOKEN,
+        saved=counted.withheld_bytes // BYTES_PER_TOKEN,
+    )
     return Tokens(
         definitions=DefinitionTokens(full=full, here=here, saved=max(0, full - here)),
-        results=ResultTokens(returned=returned, printed=printed, saved=max(0, returned - printed)),
+        results=results,
         bytes_per_token=BYTES_PER_TOKEN,
     )

@@ -10,6 +10,13 @@ CREATE TABLE texts (
     code     BLOB NOT NULL,
     rest     BLOB NOT NULL
 ) STRICT;
+-- Of earlier executions the programs are not known; of what they printed, this is as much as is searched of later ones.
+INSERT INTO texts
+SELECT sequence, x'', CAST(lower(
+    id || char(10) || coalesce(document ->> '$.detail', '')
+    || char(10) || coalesce((SELECT CAST(substr(data, 1, 500) AS TEXT) FROM outputs WHERE execution_id = id AND stream = 'stdout'), '')
+    || char(10) || coalesce((SELECT CAST(substr(data, -500) AS TEXT) FROM outputs WHERE execution_id = id AND stream = 'stderr'), '')
+) AS BLOB) FROM executions;
 CREATE INDEX executions_by_time ON executions (accepted_at);
 -- Who is signed in to the console. Of a token only its hash is kept.
 CREATE TABLE sign_ins (

@@ -53,7 +53,7 @@ def test_the_link_is_all_of_the_output_and_how_long_it_works_is_told_beside_it(d
     ended = daemon.run("console")
     assert ended.exit_code == 0
     assert re.fullmatch(r"http://127\.0\.0\.1:\d+/#code=one-time_code\n", ended.stdout)
-    assert ended.stderr == "code-executor: valid for 60 s, once\n"
+    assert ended.stderr == "code-executor: the link works once, within 60 s\n"
     assert daemon.asked == ["/console/codes"]
 
 
@@ -67,7 +67,7 @@ def test_json_has_the_link_and_opens_nothing(daemon: FeedingDaemon, browser: Pat
 
 def test_the_browser_is_given_the_link_where_no_other_user_sees_it(daemon: FeedingDaemon, browser: Path) -> None:
     ended = daemon.run("console")
-    assert ended.stderr == "code-executor: opened in your browser; the link is valid for 60 s, once\n"
+    assert ended.stderr == "code-executor: opened in your browser; the link works once, within 60 s\n"
     until(browser.exists)
     assert f'content="0;url={ended.stdout.strip()}"' in browser.read_text()
     assert "code=" not in browser.with_suffix(".arguments").read_text()
@@ -77,7 +77,7 @@ def test_the_browser_is_given_the_link_where_no_other_user_sees_it(daemon: Feedi
 
 def test_a_browser_can_be_left_alone(daemon: FeedingDaemon, browser: Path) -> None:
     ended = daemon.run("console", "--no-open")
-    assert ended.stderr == "code-executor: valid for 60 s, once\n"
+    assert ended.stderr == "code-executor: the link works once, within 60 s\n"
     assert list(Path.home().iterdir()) == []
 
 
@@ -86,7 +86,7 @@ def test_a_link_that_cannot_be_opened_is_still_printed(
 ) -> None:
     monkeypatch.setenv("HOME", "/nonexistent")
     ended = daemon.run("console")
-    assert (ended.exit_code, ended.stderr) == (0, "code-executor: valid for 60 s, once\n")
+    assert (ended.exit_code, ended.stderr) == (0, "code-executor: the link works once, within 60 s\n")
     assert "/#code=one-time_code" in ended.stdout
 
 

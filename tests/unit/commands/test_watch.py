@@ -207,7 +207,7 @@ def test_a_lost_connection_is_taken_up_after_the_last_event_and_nothing_is_told_
 def test_facts_that_were_missed_are_told_whatever_was_chosen(daemon: FeedingDaemon) -> None:
     daemon.streams = [event(7, "gap", {}, epoch="b")]
     assert facts(daemon, "--kind", "server", "--errors") == [
-        "gap        missed         some facts; 'code-executor executions' lists what ran"
+        "gap        missed         some events; 'code-executor executions' lists what ran"
     ]
 
 

@@ -74,6 +74,11 @@ async def test_what_was_finished_is_told_as_before(earlier):
     assert await earlier.output("finished", Stream.STDOUT, 0, 10) == Page(b"out\n", 4)
 
 
+@pytest.mark.parametrize("text", ["FINISHED", "out"])
+async def test_what_was_finished_is_found_by_its_id_and_by_what_it_printed(earlier, text):
+    assert [each.id for each in await earlier.newest(Filter(text=text), 10)] == ["finished"]
+
+
 async def test_uploads_and_workspaces_stay(earlier):
     had_files = earlier.name == "4"
     index = SqliteFileIndex(earlier)

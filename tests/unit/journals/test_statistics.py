@@ -14,7 +14,7 @@ from orchestrator.journals import sqlite
 from orchestrator.journals.sqlite import SqliteJournal
 from tests.support.samples import ADMIN, DEVELOPER, record, refused
 
-HOUR = Span(since=0.0, until=3600.0, bucket_seconds=60.0)
+HOUR = Span(since=0.0, until=3600.0, buckets=60)
 
 
 @pytest.fixture
@@ -101,6 +101,39 @@ async def test_tools_are_counted_with_their_errors_and_times(journal):
     assert (counted.buckets[1].tool_calls, counted.buckets[1].tool_errors) == (22, 1)
     assert counted.result_bytes == 2200
     assert counted.callers[0].tool_calls == 22
+
+
+async def test_times_of_calls_that_were_not_sent_do_not_count(journal):
+    calls = [call(ms=250.0), call(ms=0.0, outcome=CallOutcome.DENIED), call(ms=9000.0, outcome=CallOutcome.IN_FLIGHT)]
+    await ran(journal, "a", at=1.0, calls=[*calls, call("secret", 0.0, CallOutcome.DENIED)])
+    query, secret = (await journal.statistics(HOUR)).tools
+    assert (query.calls, query.errors, query.p50_ms, query.max_ms) == (3, 1, 250, 250)
+    assert (secret.calls, secret.errors, secret.p50_ms, secret.max_ms) == (1, 1, None, None)
+
+
+@pytest.mark.parametrize(
+    ("took", "told"), [(0.123, 0.12), (4.56, 4.6), (12.34, 12), (123.4, 120), (98_765.0, 99_000), (300_400.0, 300_000)]
+)
+async def test_the_time_of_a_tool_is_told_in_two_digits_and_its_longest_exactly(journal, took, told):
+    await ran(journal, "a", at=1.0, calls=[call(ms=took)])
+    (query,) = (await journal.statistics(HOUR)).tools
+    assert (query.p50_ms, query.p95_ms, query.max_ms) == (told, told, took)
+
+
+async def test_what_was_saved_is_counted_for_each_program_that_called_tools(journal):
+    await ran(journal, "filters", at=1.0, calls=[call(size=1000)], printed=b"x" * 100)
+    await ran(journal, "explains", at=2.0, calls=[call(size=10)], printed=b"x" * 500)
+    await ran(journal, "prints only", at=3.0, printed=b"x" * 700)
+    await ran(journal, "direct", at=4.0, kind=Kind.CALL, calls=[call(size=5000)])
+    counted = await journal.statistics(HOUR)
+    assert (counted.result_bytes, counted.printed_bytes, counted.withheld_bytes) == (1010, 600, 900)
+
+
+def test_a_time_is_told_in_as_many_pieces_as_were_asked_for():
+    span = Span(since=0.1, until=0.1 + 24 * 3600 + 0.7, buckets=60)
+    assert span.bucket_of(span.since) == 0
+    assert span.bucket_of(span.until - 0.001) == 59
+    assert span.since + 60 * span.bucket_seconds == pytest.approx(span.until)
 
 
 async def test_the_slowest_and_the_largest_are_named(journal):

@@ -57,6 +57,18 @@ async def test_a_code_opens_one_session(door):
     assert opened.token.startswith(TOKEN_PREFIX)
 
 
+async def test_one_that_could_not_be_forgotten_does_not_come_back(door, keys, store, clock):
+    opened = await door.open(CALLER)
+    store.broken = True
+    await door.close(opened.token)
+    assert door.find(opened.token) is None
+    store.broken = False
+    await door.drop_ended()
+    after_restart = SignIns(keys, store, clock)
+    await after_restart.load()
+    assert after_restart.find(opened.token) is None
+
+
 async def test_a_code_works_once(door):
     code = door.new_code(CALLER)
     await door.redeem(code)

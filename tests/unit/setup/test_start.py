@@ -163,8 +163,9 @@ def test_a_warning_about_settings_is_shown_although_the_start_goes_on(tree: Tree
     ("command", "told"),
     [
         (
-            'echo "$CODE_EXECUTOR_URL/#code=x"; echo "code-executor: valid for 60 s, once" >&2',
-            "console: http://{address}/#code=x (valid for 60 s, once; '.venv/bin/code-executor console' makes another)",
+            'echo "$CODE_EXECUTOR_URL/#code=x"; echo "code-executor: the link works once, within 60 s" >&2',
+            "console: http://{address}/#code=x (works once, within 60 s; "
+            "'.venv/bin/code-executor console' makes another)",
         ),
         (
             "echo 'code-executor: The daemon is older.' >&2; exit 69",

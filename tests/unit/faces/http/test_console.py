@@ -68,8 +68,9 @@ async def test_a_session_is_who_made_it_and_says_when_it_ends(place):
     assert (await place.ask("GET", "/whoami", KEY))[1]["sessionExpiresAt"] is None
 
 
-async def test_a_pasted_key_signs_in(place):
-    status, opened = await place.ask("POST", "/console/sessions", KEY, json={})
+@pytest.mark.parametrize("body", [{"json": {}}, {}, {"data": b""}])
+async def test_a_pasted_key_signs_in(place, body):
+    status, opened = await place.ask("POST", "/console/sessions", KEY, **body)
     assert (status, opened["caller"]) == (201, "ops")
     assert "the-key" not in opened["token"]
 

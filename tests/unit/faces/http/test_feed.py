@@ -47,12 +47,24 @@ class Place:
             yield Listener(response)
 
 
-@pytest.fixture
-async def place():
+@asynccontextmanager
+async def a_place(heartbeat_seconds):
     events = Events()
-    made_up = services(ADMIN, DEVELOPER, OTHER_DEVELOPER, events=events, heartbeat_seconds=0.2)
+    made_up = services(ADMIN, DEVELOPER, OTHER_DEVELOPER, events=events, heartbeat_seconds=heartbeat_seconds)
     async with http_face(made_up) as url, aiohttp.ClientSession(url) as client:
         yield Place(client, events)
+
+
+@pytest.fixture
+async def place():
+    async with a_place(heartbeat_seconds=60) as made:
+        yield made
+
+
+@pytest.fixture
+async def lively_place():
+    async with a_place(heartbeat_seconds=0.2) as made:
+        yield made
 
 
 async def test_how_things_are_comes_first_and_then_what_happens(place):
@@ -114,8 +126,8 @@ async def test_a_client_that_missed_too_much_is_told_to_look_again(place):
         assert fields["executionId"] == "1"
 
 
-async def test_silence_is_broken_now_and_then(place):
-    async with place.listening(DEVELOPER) as listener:
+async def test_silence_is_broken_now_and_then(lively_place):
+    async with lively_place.listening(DEVELOPER) as listener:
         assert await listener.next() == ("heartbeat", {})
 
 
@@ -127,14 +139,14 @@ async def test_an_id_of_something_else_is_refused(place, last_id):
         assert "Last-Event-ID" in (await response.json())["detail"]
 
 
-async def test_a_caller_watches_with_so_many_streams_and_no_more(place):
+async def test_a_caller_watches_with_so_many_streams_and_no_more(lively_place):
     async with AsyncExitStack() as streams:
         for _ in range(MOST_OF_A_CALLER):
-            await streams.enter_async_context(place.listening(DEVELOPER))
+            await streams.enter_async_context(lively_place.listening(DEVELOPER))
         headers = {"Authorization": f"Bearer {DEVELOPER.key_name}"}
-        async with place.client.get("/events", headers=headers) as response:
-            assert (response.status, (await response.json())["code"]) == (429, "too_many_connections")
-        async with place.listening(OTHER_DEVELOPER) as listener:
+        async with lively_place.client.get("/events", headers=headers) as response:
+            assert (response.status, (await response.json())["code"]) == (429, "too_many_streams")
+        async with lively_place.listening(OTHER_DEVELOPER) as listener:
             assert await listener.next() == ("heartbeat", {})
 
 

@@ -11,7 +11,7 @@ from orchestrator.domain.access import hash_key
 from orchestrator.faces.http.routes import ROUTES
 from tests.support.api import Api
 from tests.support.http_face import http_face, services
-from tests.support.samples import ADMIN
+from tests.support.samples import ADMIN, DEVELOPER
 
 TOKEN = "a-token-of-the-metrics"
 LARGE = b"# " + b"x" * 1_000_000 + b"\n"
@@ -41,6 +41,12 @@ async def test_a_key_opens_the_metrics_with_and_without_a_token() -> None:
     for token in (TOKEN, None):
         async with caller(ADMIN.key_name, token) as api:
             assert await status(api, "GET", "/metrics") == 200
+
+
+async def test_a_key_that_sees_its_own_executions_only_does_not_open_them() -> None:
+    made_up = services(ADMIN, DEVELOPER, render_metrics=bytes, metrics_token_sha256=None)
+    async with http_face(made_up) as url, Api.connect(url, DEVELOPER.key_name) as api:
+        assert await status(api, "GET", "/metrics") == 403
 
 
 @pytest.mark.parametrize("presented", [None, "", "wrong", TOKEN[:-1], f"{TOKEN}x", hash_key(TOKEN)])
