@@ -27,8 +27,8 @@ LONGEST_BEFORE_THE_KILL_SECONDS = 3.0
 # In a warm round programs come far before the kill; in the others it meets sandboxes that are being started.
 SHARE_OF_WARM_ROUNDS = 0.5
 WARM_SANDBOXES = 4  # of both roles in both languages
-QUIET_WITHIN_SECONDS = 15.0
-CLEAN_WITHIN_SECONDS = 10.0
+QUIET_WITHIN_SECONDS = 30.0
+CLEAN_WITHIN_SECONDS = 30.0
 
 
 @dataclass

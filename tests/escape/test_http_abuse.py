@@ -506,6 +506,7 @@ async def test_a_session_of_another_caller_is_not_found(api, developer):
     assert (await mcp(api, CALL, **headers))[0] == 200
 
 
+@pytest.mark.timeout(300)
 async def test_one_callers_sessions_do_not_keep_another_out(tmp_path):
     """One caller opens sessions without end; another still gets one."""
     place = Installation.create(tmp_path, warm_floor=0)

@@ -227,7 +227,7 @@ async def test_a_sandbox_ends_by_itself_when_its_leash_is_cut(tmp_path):
         async with place.run() as api, held(api) as program:
             assert running(place)
             await proxy.go_away()
-            await until(lambda: not running(place), seconds=15)
+            await until(lambda: not running(place), seconds=30)
             await proxy.come_back()
             await eventually(lambda: _is_ready(api), seconds=60)
             await eventually(lambda: _has_ended(api, program.execution_id))

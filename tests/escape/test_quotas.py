@@ -257,6 +257,7 @@ os.execv("/bin/sh", ["sh", "-c", f"({fill}) 2>/dev/null"])
 """
 
 
+@pytest.mark.timeout(400)
 async def test_a_program_that_makes_the_kernel_choose_the_supervisor_is_out_of_memory_all_the_same(api):
     """Files and queues fill the memory, and each process is as unlikely a victim as the supervisor, and smaller."""
     for _ in range(3):

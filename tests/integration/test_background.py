@@ -500,7 +500,7 @@ async def test_a_killed_daemon_takes_it_along_and_its_next_start_tells_it_as_int
         seen = await received(daemon.api, execution_id, until=lambda got: got.stdout)
         owner, killed = installation.owner, epochs_of(installation.owner)
         daemon.kill()
-        await until(lambda: not running_containers(owner), seconds=15)
+        await until(lambda: not running_containers(owner), seconds=30)
     async with installation.run() as api:
         await until(lambda: not containers_of_epochs(owner, killed), seconds=30)
         record = await record_of(api, execution_id)

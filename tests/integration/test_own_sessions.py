@@ -150,7 +150,7 @@ async def test_parallel_first_calls_of_a_typescript_program_share_one_session(ru
     ("code", "seconds", "outcome"),
     [
         (COUNT + "count(); raise SystemExit(3)", 30, "failed"),
-        (COUNT + "count()" + UNTIL_ENDED, 8, "timed_out"),
+        (COUNT + "count()" + UNTIL_ENDED, 15, "timed_out"),
         (COUNT + "count(); import os, signal; os.kill(os.getpid(), signal.SIGKILL)", 30, "failed"),
         (COUNT + "count(); held = [bytearray(1 << 20) for _ in range(4000)]", 30, "out_of_memory"),
     ],

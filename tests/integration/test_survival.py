@@ -91,7 +91,7 @@ async def test_a_killed_daemon_leaves_no_running_sandbox_and_a_restart_no_contai
         assert sandboxes_of(owner)
         killed = epochs_of(owner)
         daemon.kill()
-        await until(lambda: not running_containers(owner), seconds=15)
+        await until(lambda: not running_containers(owner), seconds=30)
     async with own_installation.run() as api:
         # The new daemon's own warm sandboxes may be there already.
         await until(lambda: not containers_of_epochs(owner, killed), seconds=30)
@@ -137,7 +137,7 @@ async def test_a_killed_daemon_leaves_the_calls_of_what_it_interrupted_and_tells
             async with a_stream_of(daemon.api, code) as execution_id:
                 await eventually(lambda: is_told(daemon.api, execution_id, [("echo", "done"), ("slow", "in_flight")]))
                 daemon.kill()
-                await until(lambda: not running_containers(installation.owner), seconds=15)
+                await until(lambda: not running_containers(installation.owner), seconds=30)
         async with installation.run() as api:
             assert (await record_of(api, execution_id))["state"] == "interrupted"
             assert await told_calls(api, execution_id) == [("echo", "done"), ("slow", "in_flight")]

@@ -186,7 +186,7 @@ async def test_real_servers_behind_a_real_proxy_list_their_tools_and_do_their_wo
 async def test_a_real_proxy_whose_server_died_is_told_apart_and_recovers_when_restarted(servers, workspace, tmp_path):
     port = free_port()
     entries = behind_proxy(tmp_path, port)
-    async with running(*entries, relist_seconds=5) as upstreams:
+    async with running(*entries, relist_seconds=15) as upstreams:
         async with proxy_in_front_of(servers, tmp_path, port):
             await until_connected(upstreams, "filesystem", "memory", seconds=30)
             (pid,) = processes_with(str(workspace))

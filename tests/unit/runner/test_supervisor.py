@@ -191,11 +191,11 @@ class TestOrders:
 
 class TestEndings:
     def test_busy_loop_is_killed_at_its_deadline_with_partial_output(self, python: Supervised) -> None:
-        ended = python.run("print('partial', end='')\n" + BUSY_LOOP, timeout_seconds=0.3)
+        ended = python.run("print('partial', end='')\n" + BUSY_LOOP, timeout_seconds=1)
         assert ended.output == "partial"
         assert ended.report["ending"] == "timed_out"
         assert (ended.report["exit_code"], ended.report["signal"]) == (137, 9)
-        assert 0.3 <= ended.report["seconds"] < 3
+        assert 1 <= ended.report["seconds"] < 4
 
     def test_program_that_ignores_signals_is_killed_at_its_deadline(self, python: Supervised) -> None:
         code = "import signal\nfor n in (1, 2, 15): signal.signal(n, signal.SIG_IGN)\n" + BUSY_LOOP
@@ -358,7 +358,7 @@ class TestLeash:
         assert supervised.wait() == 72
 
     def test_running_program_ends_with_the_lifetime(self, start: Start) -> None:
-        supervised = start("python", sys.executable, lifetime_seconds=1.0)
+        supervised = start("python", sys.executable, lifetime_seconds=5.0)
         supervised.expect("R")
         supervised.start(PRINT_PID + BUSY_LOOP)
         with watch_first_pid(supervised) as program:
@@ -367,7 +367,7 @@ class TestLeash:
 
     def test_stuck_reader_does_not_stop_the_deadline(self, python: Supervised) -> None:
         python.expect("R")
-        python.start(PRINT_PID + ENDLESS_PRINTER, timeout_seconds=0.5, max_output_bytes=10**9, flood_bytes=10**10)
+        python.start(PRINT_PID + ENDLESS_PRINTER, timeout_seconds=2, max_output_bytes=10**9, flood_bytes=10**10)
         with watch_first_pid(python) as program:
             assert program.ended_within(PATIENCE_SECONDS)
         ended = python.finish()
