@@ -298,9 +298,9 @@ class SqliteJournal:
         conditions = [text for name, text in CONDITIONS.items() if values[name] is not None] or ["TRUE"]
         # What there is to tell of each is found out only for those that are told.
         query = (
-            f"SELECT executions.*, {_EXTENT}, '[]' AS tool_calls, '[]' AS files FROM ("  # nosec B608
-            f"SELECT * FROM executions WHERE {' AND '.join(conditions)} ORDER BY sequence DESC LIMIT :limit"
-            ") AS executions ORDER BY sequence DESC"
+            f"SELECT executions.*, {_EXTENT}, '[]' AS tool_calls, '[]' AS files FROM executions WHERE sequence IN ("  # nosec B608
+            f"SELECT sequence FROM executions WHERE {' AND '.join(conditions)} ORDER BY sequence DESC LIMIT :limit"
+            ") ORDER BY sequence DESC"
         )
         values["limit"] = limit
 
