@@ -117,6 +117,30 @@ async def test_executions_are_found_by_text(place: Place) -> None:
         await expect(visit.page.get_by_text("No execution matches these filters.")).to_be_visible()
 
 
+async def test_a_space_stays_while_one_thinks_of_the_next_word(place: Place) -> None:
+    async with place.visit("/") as visit:
+        await settled(visit.page)
+        search = visit.page.get_by_role("search", name="Filter executions").get_by_label("Search")
+        await search.press_sequentially("no ")
+        await visit.page.wait_for_url("**/?text=no")
+        await search.press_sequentially("such thing")
+        await expect(visit.page.get_by_text("No execution matches these filters.")).to_be_visible()
+        await expect(search).to_have_value("no such thing")
+        await visit.page.get_by_role("button", name="Clear filters").first.click()
+        await expect(search).to_have_value("")
+
+
+async def test_a_tool_that_cannot_be_one_is_told(place: Place) -> None:
+    async with place.visit("/") as visit:
+        await settled(visit.page)
+        tool = visit.page.get_by_label("Server or tool")
+        await tool.fill("crm/")
+        await expect(tool).to_have_accessible_description("This must be SERVER or SERVER/TOOL.")
+        assert "tool=" not in visit.page.url
+        await tool.fill("crm/none")
+        await expect(tool).to_have_accessible_description(re.compile("^No server or tool named crm/none has been seen"))
+
+
 async def test_an_execution_shows_its_program_output_calls_and_files(place: Place) -> None:
     async with place.visit(f"/console/executions/{await id_of(place, REPORT)}") as visit:
         await settled(visit.page)
@@ -202,6 +226,19 @@ async def test_a_running_execution_shows_its_calls_while_they_last(place: Place)
         await running
 
 
+LOOK = "(bar) => { const {background, color} = getComputedStyle(bar); return [background, color]; }"
+
+
+async def test_a_failed_call_keeps_its_colours_when_one_points_at_it(place: Place) -> None:
+    async with place.visit(f"/console/executions/{await id_of(place, REPORT)}") as visit:
+        await settled(visit.page)
+        failed = visit.page.get_by_role("button", name="mail/send")
+        before = await failed.evaluate(LOOK)
+        await failed.hover()
+        assert await failed.evaluate(LOOK) == before
+        assert await visit.page.get_by_role("button", name="crm/find_customers").evaluate(LOOK) != before
+
+
 async def overlapping(bars) -> int:  # type: ignore[no-untyped-def]
     # All at once: the bars of what runs grow, and move when it has ended.
     boxes = await bars.evaluate_all("(all) => all.map((each) => each.getBoundingClientRect().toJSON())")
@@ -239,6 +276,7 @@ async def test_cancelling_asks_first_and_ends_the_execution(place: Place) -> Non
         await visit.page.get_by_role("button", name="Cancel", exact=True).click()
         await visit.page.get_by_role("dialog").get_by_role("button", name="Cancel the execution").click()
         await expect(visit.page.get_by_text("cancelled").first).to_be_visible()
+        await expect(visit.page.get_by_role("heading", level=1)).to_be_focused()
     assert (await running)["outcome"] == "cancelled"
 
 
@@ -332,6 +370,15 @@ async def test_a_page_of_the_api_lists_calls_errors_and_tries_them(place: Place)
         await settled(visit.page)
         await visit.page.get_by_role("main").get_by_text("Run a program in a fresh sandbox").click()
         await expect(visit.page.get_by_text("queue_full").first).to_be_visible()
+
+
+async def test_a_link_within_the_page_of_the_api_moves_the_focus(place: Place) -> None:
+    async with place.visit("/docs#%") as visit:  # which names no part, and breaks nothing
+        await settled(visit.page)
+        await visit.page.locator(".docs-index a[href='#error-codes']").click()
+        await expect(visit.page.locator("h2#error-codes")).to_be_focused()
+        await visit.page.locator(".docs-index a[href='#execute']").click()
+        await expect(visit.page.locator("#execute > summary")).to_be_focused()
 
 
 async def test_everything_works_with_the_keyboard_alone(place: Place) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Browser, expect
 
-from tests.console.browser import Visit
+from tests.console.browser import NARROW, Visit
 from tests.console.conftest import ROLES
 from tests.support.daemon_process import DaemonProcess
 from tests.support.installation import Installation
@@ -55,6 +55,41 @@ async def test_a_killed_daemon_is_told_and_nothing_that_finished_is_missed(
                 # The session was not lost, and what happens now appears again by itself.
                 last = await second.api.python("print('again')")
                 await expect(page.get_by_role("row").filter(has_text=last["executionId"][:8])).to_have_count(1)
+
+
+async def test_a_page_that_could_not_be_read_appears_when_the_daemon_is_back(
+    installed: Installation, browser: Browser
+) -> None:
+    async with DaemonProcess.running(installed) as first:
+        async with first.api.session.post(f"{first.api.url}/console/codes") as made:
+            code = (await made.json())["code"]
+        async with Visit.opened(browser, first.api.url) as visit:
+            pages = visit.page.get_by_role("navigation", name="Pages")
+            figures = visit.page.get_by_text("Nothing was executed in the last 24 hours.")
+            await visit.go(f"/#code={code}")
+            await pages.get_by_role("link", name="Figures").click()
+            await expect(figures).to_be_visible()
+            await pages.get_by_role("link", name="Live").click()
+            first.kill()
+            await expect(visit.page.get_by_text("The daemon does not answer").first).to_be_visible(timeout=PATIENT_MS)
+            await pages.get_by_role("link", name="Figures").click()
+            await expect(visit.page.get_by_role("main").get_by_role("alert")).to_be_visible()
+            async with DaemonProcess.running(installed):
+                await expect(figures).to_be_visible(timeout=PATIENT_MS)
+                await expect(visit.page.get_by_role("main").get_by_role("alert")).to_have_count(0)
+
+
+async def test_what_one_sees_first_fits_on_a_telephone(installed: Installation, browser: Browser) -> None:
+    async with DaemonProcess.running(installed) as daemon:
+        async with daemon.api.session.post(f"{daemon.api.url}/console/codes") as made:
+            code = (await made.json())["code"]
+        async with Visit.opened(browser, daemon.api.url, size=NARROW) as visit:
+            await visit.go("/")
+            await expect(visit.page.get_by_role("heading", name="Sign in")).to_be_visible()
+            assert await visit.page.evaluate("document.documentElement.scrollWidth") <= NARROW["width"]
+            await visit.go(f"/#code={code}")
+            await expect(visit.page.get_by_text("Nothing has run yet.")).to_be_visible()
+            assert await visit.page.evaluate("document.documentElement.scrollWidth") <= NARROW["width"]
 
 
 async def test_a_rotated_key_ends_the_session_on_the_page(installed: Installation, browser: Browser) -> None:

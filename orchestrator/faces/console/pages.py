@@ -37,7 +37,7 @@ MEDIA_TYPES = {
     ".js": "text/javascript",
     ".svg": "image/svg+xml",
 }
-MISSING = """The console's libraries are not there: {directory} has no {name}.
+MISSING = """The console's libraries are missing: {directory} has no {name}.
 'make image' fetches them; then start the daemon again. The API works without them.
 """
 LIBRARIES = ("htm.js", "uplot.js", "uplot.css", "editor.js")

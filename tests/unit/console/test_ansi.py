@@ -77,3 +77,32 @@ def test_concealed_text_is_shown() -> None:
 
 def test_sequence_without_an_end_stays_as_text() -> None:
     assert parse("a\x1b]0;never ended")["text"].endswith("never ended")
+
+
+def test_reversed_colours_are_a_tint_behind_normal_text() -> None:
+    styles = [{"inverse": True, "fg": "1"}, {"inverse": True, "bg": "2"}, {"inverse": True}]
+    looks = ask("lib/ansi.js", "styles.map((style) => module.lookOf(style).class)", styles=styles)
+    assert looks == ["ansi-bg-1", "ansi-bg-2", "ansi-fg-back ansi-bg-text"]
+
+
+def test_no_pair_of_colours_is_one_colour() -> None:
+    pairs = ask(
+        "lib/ansi.js",
+        "Array.from({length: 512}, (_, at) => ({fg: String(at % 16), bg: String((at >> 4) % 16), inverse: at > 255}))"
+        ".map((style) => [style.inverse, module.lookOf(style).class.split(' ')])",
+    )
+    assert all(len(classes) == 1 for is_inverse, classes in pairs if is_inverse)
+    assert len({tuple(classes) for is_inverse, classes in pairs if not is_inverse}) == 256
+
+
+def test_a_colour_of_its_own_has_normal_text_before_it() -> None:
+    look = ask("lib/ansi.js", "module.lookOf({fg: '#010203', bg: '#010203', bold: true})")
+    assert look == {"class": "ansi-bold ansi-bg-own", "style": {"--bg-own": "#010203"}}
+
+
+def test_plain_text_has_no_look() -> None:
+    assert ask("lib/ansi.js", "module.lookOf(module.PLAIN)") is None
+
+
+def test_an_escape_within_a_title_ends_it() -> None:
+    assert parse("\x1b]0;one\x1b]0;two\x07end")["text"].endswith("0;oneend")

@@ -99,6 +99,33 @@ def test_ten_megabytes_are_read_and_searched_in_no_time() -> None:
     assert milliseconds[2] < 5000
 
 
+HOSTILE = [
+    "\x1b]",
+    "\x1b]" * 40 + "\n",
+    "\u202e",
+    "\u202e\n",
+    "\t\u202e\x1b[31m\u202e",
+    "\x1b[1",
+    "\t" + "\x1b[31m" + "\u202e" * 14,
+]
+
+
+@pytest.mark.parametrize("piece", HOSTILE)
+def test_hostile_text_is_taken_in_while_nobody_notices(piece: str) -> None:
+    milliseconds = asked(
+        "Math.min(...Array.from({length: 5}, () => { const fresh = new module.Lines(); const start = performance.now();"
+        " fresh.append(text); return performance.now() - start; }))",
+        text=(piece * 16_384)[:16_384],
+    )
+    assert milliseconds < 100  # on a machine with nothing else to do, 10
+
+
+def test_colour_is_where_it_was_behind_tabs() -> None:
+    (line,) = asked(ALL, "ab\t\u202e\x1b[31mred\x1b[0m\tend\n")
+    assert line["text"] == "ab      ⟨U+202E⟩red    end"
+    assert line["spans"] == [{"from": 16, "to": 19, "style": {"fg": "1"}}]
+
+
 def test_wrapped_rows_hold_every_character() -> None:
     rows = ask(
         "lib/rows.js",

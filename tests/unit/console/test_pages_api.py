@@ -150,6 +150,10 @@ def test_a_schema_that_refers_to_itself_comes_to_an_end() -> None:
     assert ask("pages/schemas.js", "module.kind(root.loop, root)", root={"loop": looping}) == "any"
 
 
+def test_an_address_that_is_not_well_formed_stays_as_it_is() -> None:
+    assert ask("pages/schemas.js", "['a%20b', '%', ''].map(module.decoded)") == ["a b", "%", ""]
+
+
 def test_limits_of_a_value_are_told() -> None:
     schema = {"anyOf": [{"type": "integer", "minimum": 1, "exclusiveMaximum": 9}, {"type": "null"}]}
     assert ask("pages/schemas.js", "module.constraints(schema, {})", schema=schema) == ["≥ 1", "< 9"]

@@ -65,9 +65,9 @@ def test_a_value_without_neighbours_is_found() -> None:
 
 
 def test_a_loss_is_not_called_nothing() -> None:
-    counted = {"definitions": {"full": 50, "here": 20}, "results": {"returned": 100, "printed": 400}}
+    counted = {"definitions": {"full": 20, "here": 50}, "results": {"returned": 100, "printed": 400, "saved": 10}}
     saved = ask(MODULE, "module.savedOf(counted)", counted=counted)
-    assert saved == {"definitions": 30, "results": -300, "all": -270}
+    assert saved == {"definitions": -30, "results": 10, "all": -20}
 
 
 @pytest.mark.parametrize(("range", "told"), [("1h", "in the last hour"), ("7d", "in the last 7 days")])

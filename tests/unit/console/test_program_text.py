@@ -72,6 +72,16 @@ def test_long_program_is_coloured_in_no_time() -> None:
     assert len(pieces("x = call('it') # comment\n" * 5000, "python")) == 5001
 
 
+def test_a_program_of_very_many_pieces_stays_plain() -> None:
+    lines = ask(
+        "lib/highlight.js",
+        "[7, 8].map((most) => module.calmed(module.highlight('a = 1\\nb = 2 # c', 'python'), most))",
+    )
+    pieces = [[(piece["kind"], piece["text"]) for piece in line] for line in lines[0]]
+    assert pieces == [[("", "a = 1")], [("", "b = 2 # c")]]
+    assert sum(len(line) for line in lines[1]) == 8
+
+
 def test_command_survives_a_shell() -> None:
     body: dict[str, Any] = {"language": "python", "code": "print('it''s', \"$HOME\", `x`)\n!\\"}
     command = ask("lib/curl.js", "module.curl('http://127.0.0.1:9091/execute', body)", body=body)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -71,6 +72,35 @@ def test_five_hundred_calls_in_a_lane_are_widened() -> None:
         "[3, 500, 100000].map((number) => module.bestZoom(Array.from({length: number}, () => ({lane: 0})), 900))",
     )
     assert zooms == [1, 4, 16]
+
+
+@pytest.mark.parametrize("width", [300, 900])
+@pytest.mark.parametrize("apart", [5, 100, 6000])
+def test_bursts_of_fast_calls_are_not_drawn_on_each_other(apart: int, width: int) -> None:
+    calls = [call(number, number // 50 * apart + number % 50 * 0.7, 0.7) for number in range(500)]
+    bars = ask(
+        "lib/timeline.js",
+        "(() => { const {bars: plain, endMs} = module.layout(calls);"
+        " const plot = width * module.bestZoom(plain, width);"
+        " const {bars} = module.layout(calls, {leastMs: module.leastMsOf(endMs, plot)});"
+        " const x = (at) => (at / endMs) * plot; return bars.map(({lane, startedMs, endMs: end}) =>"
+        " [lane, x(startedMs), x(startedMs) + Math.max(module.NARROWEST, x(end) - x(startedMs) - 1)]); })()",
+        calls=calls,
+        width=width,
+    )
+    bars.sort()
+    pairs = list(pairwise(bars))
+    assert [(one, other) for one, other in pairs if one[0] == other[0] and one[2] > other[1] + 1e-6] == []
+    assert max(bar[0] for bar in bars) < 150
+
+
+def test_calls_that_took_no_time_at_all_have_a_lane_each() -> None:
+    lanes = ask(
+        "lib/timeline.js",
+        "module.layout(calls, {leastMs: module.leastMsOf(0, 800)}).bars.map(({lane}) => lane)",
+        calls=[call(number, 0, 0) for number in range(3)],
+    )
+    assert lanes == [0, 1, 2]
 
 
 def test_arrow_keys_lead_to_the_nearest_call() -> None:

@@ -1,9 +1,9 @@
 /** The console: its frame, its navigation, and which page an address has. */
 import {Banner, Header} from './components/frame.js';
 import {Empty, Loading, Page, Problem} from './components/ui.js';
-import {html, render, useEffect, useErrorBoundary, useState} from './lib/dom.js';
+import {html, render, useEffect, useErrorBoundary, useRef, useState} from './lib/dom.js';
 import {connect, disconnect, useLive} from './lib/live.js';
-import {beginAtTop, Link, match, useRoute} from './lib/router.js';
+import {beginAtTop, focusHeading, Link, match, useRoute} from './lib/router.js';
 import {refresh, restore, useSession} from './lib/session.js';
 import './lib/theme.js';
 
@@ -20,22 +20,31 @@ const PAGES = {
 };
 
 function App() {
-  const {session, who} = useSession();
-  const {connection} = useLive();
+  const {session} = useSession();
   const token = session?.token;
+  const before = useRef(token);
+  if (before.current !== token) focusHeading(); // what had the focus is gone
+  before.current = token;
   useEffect(() => {
     if (token) connect();
     return disconnect;
   }, [token]);
-  useEffect(() => {
-    if (connection === 'open' && !who) refresh(); // the daemon was away when it was asked first
-  }, [connection, who]);
   return html`
     <a class="skip" href="#main" onClick=${skip}>Skip to content</a>
     <${Header} />
-    ${token && html`<${Banner} />`}
-    <main id="main" tabindex="-1">${token ? html`<${Content} />` : html`<${Lazy} load=${signIn} params=${{}} />`}</main>
+    ${token && html`<${Banner} /><${Identity} />`}
+    <main id="main" tabindex="-1">${token ? html`<${Content} key=${token} />` : html`<${Lazy} load=${signIn} params=${{}} />`}</main>
   `;
+}
+
+/** Read again who is signed in, where the daemon was away at first. It shows nothing, so that events do not render the whole app. */
+function Identity() {
+  const {who} = useSession();
+  const {connection} = useLive();
+  useEffect(() => {
+    if (connection === 'open' && !who) refresh();
+  }, [connection, who]);
+  return null;
 }
 
 const signIn = () => import('./pages/signin.js');
@@ -46,6 +55,7 @@ function skip(event) {
   document.getElementById('main').focus();
 }
 
+/** It is made anew for each session: what one caller has loaded is not for the next. */
 function Content() {
   const {path} = useRoute();
   useEffect(beginAtTop, [path]);
@@ -70,7 +80,7 @@ function Lazy({load, params}) {
     };
     load().then(show, () => setError(new Error('This page could not be loaded: the daemon does not answer.')));
   }, [load]);
-  if (broken) return html`<${Problem} error=${{message: 'This page has failed.', hint: String(broken)}} retry=${mend} />`;
+  if (broken) return html`<${Problem} error=${{message: 'Something went wrong on this page.', hint: String(broken)}} retry=${mend} />`;
   if (error) return html`<${Problem} error=${error} retry=${() => location.reload()} />`;
   return Loaded ? html`<${Loaded} params=${params} />` : html`<${Loading} />`;
 }

@@ -1,10 +1,11 @@
 /** A program with colours and line numbers; what would be invisible in it is shown. */
 import {html, useMemo, useState} from '../lib/dom.js';
 import {count, visible} from '../lib/format.js';
-import {highlight} from '../lib/highlight.js';
+import {calmed, highlight} from '../lib/highlight.js';
 
 const MOST_COLOURED = 300_000; // characters; a longer program stays plain
 const MOST_LINES = 1500; // until one asks for all
+const MOST_PIECES = 20_000; // with colours of their own
 
 /**
  * @param {{code: string, language?: string | null, numbered?: boolean, label?: string,
@@ -17,7 +18,7 @@ export function Code({code, language, numbered = false, mistakes = [], label = '
     return highlight(shown, shown.length > MOST_COLOURED ? null : language);
   }, [code, language]);
   const wrong = useMemo(() => Map.groupBy(mistakes ?? [], ({line}) => line), [mistakes]);
-  const shown = all ? lines : lines.slice(0, MOST_LINES);
+  const shown = useMemo(() => calmed(all ? lines : lines.slice(0, MOST_LINES), MOST_PIECES), [lines, all]);
   return html`
     <pre class=${`code ${numbered ? 'is-numbered' : ''}`} tabindex="0" role="region" aria-label=${label}><code>${shown.map(
       (pieces, index) => html`<${Line} key=${index} pieces=${pieces} mistakes=${wrong.get(index + 1)} />`,

@@ -2,10 +2,11 @@
 import {del, post, text} from '../lib/api.js';
 import {curl} from '../lib/curl.js';
 import {html, useState} from '../lib/dom.js';
-import {isUnderWay} from '../lib/execution.js';
+import {isUnderWay} from '../lib/filters.js';
 import {plural} from '../lib/format.js';
 import {navigate} from '../lib/router.js';
 import {current} from '../lib/session.js';
+import {executionPath} from '../pages/links.js';
 import {Confirm} from './confirm.js';
 import {Copy} from './ui.js';
 
@@ -22,12 +23,16 @@ export function ExecutionActions({execution, program, onChange, onError}) {
     await work().catch(onError);
     setBusy('');
   };
-  const cancel = doing('cancel', async () => onChange(await del(`/executions/${encodeURIComponent(id)}`)));
+  const cancel = doing('cancel', async () => {
+    const ended = await del(`/executions/${encodeURIComponent(id)}`);
+    document.querySelector('h1')?.focus({preventScroll: true}); // the button that had the focus goes
+    onChange(ended);
+  });
   const again = doing('again', async () => {
     // It goes on when this page is closed. Somebody else's program does not get into a workspace of ours.
     const workspace = isForeign ? undefined : execution.workspace;
     const started = await post('/execute', {...requestOf({...execution, workspace}, program), background: true});
-    navigate(`/console/executions/${started.executionId}`);
+    navigate(executionPath(started.executionId));
   });
   const command = () =>
     program === null ? curl(`${location.origin}/executions/${id}`) : curl(`${location.origin}/execute`, requestOf(execution, program));
@@ -40,7 +45,7 @@ export function ExecutionActions({execution, program, onChange, onError}) {
       <button type="button" onClick=${() => navigate(`/console/try?from=${encodeURIComponent(id)}`)}>Edit in Try it</button>
     `}
     <${Copy} text=${command} label="Copy as curl" />
-    <${Copy} text=${() => `${location.origin}/console/executions/${id}`} label="Copy link" />
+    <${Copy} text=${() => location.origin + executionPath(id)} label="Copy link" />
     ${asking === 'cancel' &&
     html`<${Confirm} title="Cancel this execution?" yes="Cancel the execution" onYes=${cancel} onClose=${() => setAsking('')}>
       <p>The program stops immediately. Tool calls that were sent are not undone.</p>
@@ -53,7 +58,7 @@ export function ExecutionActions({execution, program, onChange, onError}) {
       onYes=${again}
       onClose=${() => setAsking('')}
     >
-      ${isForeign && html`<p><strong>It is the program of ${execution.caller}, and would run with your role.</strong> Read it first.</p>`}
+      ${isForeign && html`<p><strong>This is <bdi>${execution.caller}</bdi>’s program; it would run with your role.</strong> Read it first.</p>`}
       <p>It may call tools again.${inputs ? ` Its ${plural(inputs, 'input file is', 'input files are')} not sent again.` : ''}</p>
     <//>`}
   `;

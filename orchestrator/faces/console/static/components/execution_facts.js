@@ -1,7 +1,7 @@
 /** What is known of an execution beside what it printed: facts, limits, mistakes, denials, workspace. */
 import {html} from '../lib/dom.js';
 import {bytes, count, fullTime, language, ms, percent, plural, time, visible, words} from '../lib/format.js';
-import {isUnderWay} from '../lib/execution.js';
+import {isUnderWay} from '../lib/filters.js';
 import {Link} from '../lib/router.js';
 import {Took} from './executions.js';
 import {KeyValue, Meter, Panel, Said} from './ui.js';
@@ -21,13 +21,13 @@ export function Facts({execution}) {
         ['Role', html`<bdi>${execution.role}</bdi>`],
         ['Language', execution.kind === 'call' ? 'single tool call' : language(execution.language)],
         ['Accepted', html`<time datetime=${execution.acceptedAt} title=${fullTime(execution.acceptedAt)}>${time(execution.acceptedAt)}</time>`],
-        ['Took', hasRun || isUnderWay(execution) ? html`<${Took} execution=${execution} />` : null],
-        ['Waited', hasRun ? ms(metrics.queueMs) : null],
+        ['Duration', hasRun || isUnderWay(execution) ? html`<${Took} execution=${execution} />` : null],
+        ['Queued for', hasRun ? ms(metrics.queueMs) : null],
         ['Sandbox', hasRun ? `${execution.warm ? 'warm' : 'cold'}, ${ms(metrics.startMs)}` : null],
         ['Exit code', execution.exitCode],
         ['Cancelled by', execution.cancelledBy],
-        ['In the background', execution.background ? 'yes' : null],
-        ['Files in', namesOf(execution.inputFiles ?? [])],
+        ['Background', execution.background ? 'yes' : null],
+        ['Input files', namesOf(execution.inputFiles ?? [])],
         ['Id', html`<code>${execution.executionId}</code>`],
       ]}
     />
@@ -47,11 +47,12 @@ function namesOf(files) {
 export function LimitsUsed({execution, calls, nowMs}) {
   const {limits, metrics, outputBytes, stderrBytes} = execution;
   if (!limits || execution.state === 'refused') return null;
+  if (execution.state === 'interrupted') return html`<${Panel} title="Limits used"><p>What it used is not known.</p><//>`;
   const running = isUnderWay(execution);
   const wasRejected = execution.outcome === 'rejected';
   if (wasRejected && !metrics.runMs) return html`<${Panel} title="Limits used"><p>It was not run.</p><//>`;
   const ran = running ? Math.min(nowMs, limits.timeoutSeconds * 1000) : metrics.runMs;
-  const atEnd = running ? 'known at the end' : null;
+  const atEnd = running ? 'available when it ends' : null;
   const flooded = (kept) =>
     execution.outcome === 'output_limit' && kept === Math.max(outputBytes, stderrBytes)
       ? `more than ${bytes(limits.floodBytes)} printed; ${bytes(kept)} kept`

@@ -1,8 +1,10 @@
 /** Executions as a table, newest first. */
 import {useNow} from '../lib/clock.js';
 import {html} from '../lib/dom.js';
+import {isUnderWay} from '../lib/filters.js';
 import {bytes, count, fullTime, language, ms, plural, shortId, time, visible} from '../lib/format.js';
-import {Link} from '../lib/router.js';
+import {Link, navigate} from '../lib/router.js';
+import {executionPath} from '../pages/links.js';
 import {Outcome} from './ui.js';
 
 /** @param {{rows: any[], calls: Map<string, Map<number, any>>, fresh: Set<string>}} props `fresh`: ids that came just now */
@@ -42,10 +44,12 @@ function Row({execution, calls, fresh}) {
   const tools = execution.tools?.length ? execution.tools : calledBy(calls);
   const what = kind === 'call' ? 'single call' : language(execution.language);
   const did = [execution.fileCount ? plural(execution.fileCount, 'file') : '', shortTools(tools, toolCalls)].filter(Boolean).join(' · ');
-  return html`<tr class=${fresh ? 'is-fresh' : ''}>
+  // What has a title lies above the link that covers the row, and opens it, too.
+  const open = (event) => event.target.closest('a') || navigate(executionPath(id));
+  return html`<tr class=${fresh ? 'is-fresh' : ''} onClick=${open}>
     <td><${Outcome} execution=${execution} /></td>
     <td class="id">
-      <${Link} class="mono" href=${`/console/executions/${id}`} aria-label=${`Execution ${shortId(id)}`} title=${id}>${shortId(id)}<//>
+      <${Link} class="mono" href=${executionPath(id)} aria-label=${`Execution ${shortId(id)}`} title=${id}>${shortId(id)}<//>
       ${did && html`<span class="did muted wide-only" title=${visible(tools.join(', '))}><bdi>${did}</bdi></span>`}
       <div class="narrow-only muted">
         <bdi>${caller}</bdi>
@@ -80,8 +84,7 @@ function shortTools(tools, toolCalls) {
 
 /** How long it took, or has taken so far. */
 export function Took({execution}) {
-  const isUnderWay = execution.state === 'running' || execution.state === 'queued';
-  if (isUnderWay) return html`<${Elapsed} since=${execution.acceptedAt} />`;
+  if (isUnderWay(execution)) return html`<${Elapsed} since=${execution.acceptedAt} />`;
   return html`${ms(execution.executionTime)}`;
 }
 

@@ -1,7 +1,8 @@
 /** Files that an execution left, and pictures that it showed. */
 import {blob} from '../lib/api.js';
-import {html, useEffect, useState} from '../lib/dom.js';
+import {html, useEffect, useMemo, useState} from '../lib/dom.js';
 import {bytes, plural, visible} from '../lib/format.js';
+import {useLoaded} from '../lib/load.js';
 import {canBeShown, decoded, picture, save} from '../lib/pictures.js';
 import {LeftOut} from './execution_facts.js';
 import {Panel, Problem} from './ui.js';
@@ -34,15 +35,9 @@ function File({file, onError}) {
 
 /** A picture is read once it is on the page. */
 function Preview({file, name}) {
-  const [content, setContent] = useState(/** @type {Blob | null} */ (null));
-  useEffect(() => {
-    let wanted = true;
-    picture(file).then((found) => wanted && setContent(found), () => {}); // without it, the file can still be saved
-    return () => {
-      wanted = false;
-    };
-  }, [file.url, file.sha256]);
-  return content && html`<${Picture} content=${content} name=${name} />`;
+  const {value, error, reload} = useLoaded(() => picture(file), [file.url, file.sha256]);
+  if (value) return html`<${Picture} content=${value} name=${name} />`;
+  return error && html`<p class="muted">The preview could not be loaded. <button type="button" class="as-link" onClick=${reload}>Try again</button></p>`;
 }
 
 /** @param {{images: any[], number: number}} props `number`: how many it showed; only those that came while one looked are here */
@@ -51,18 +46,21 @@ export function Images({images, number}) {
   if (!images?.length)
     return html`<${Panel} title="Pictures">
       <p>
-        ${plural(number, 'picture was', 'pictures were')} shown to the client and not kept; a program keeps them by saving them to${' '}
+        ${plural(number, 'picture was', 'pictures were')} sent to the client and not kept. To keep pictures, save them to${' '}
         <code>/workspace/out</code>.
       </p>
     <//>`;
   return html`<${Panel} title="Pictures">
-    <div class="images">${images.map((image, index) => html`<${Shown} key=${index} image=${image} name=${`Picture ${index + 1}`} />`)}</div>
+    <div class="images"><${Pictures} images=${images} /></div>
   <//>`;
 }
 
+/** Pictures as the program showed them, whose bytes are in its result. @param {{images: any[]}} props */
+export const Pictures = ({images}) => images.map((image, index) => html`<${Shown} key=${index} image=${image} name=${`Picture ${index + 1}`} />`);
+
 function Shown({image, name}) {
-  const [content] = useState(() => decoded(image));
-  return content && html`<${Picture} content=${content} name=${name} />`;
+  const content = useMemo(() => decoded(image), [image]);
+  return content ? html`<${Picture} content=${content} name=${name} />` : html`<p class="muted">${name} cannot be shown.</p>`;
 }
 
 /** @param {{content: Blob, name: string}} props */

@@ -1,24 +1,19 @@
 /** The filters of the list, kept in the address. */
-import {html, useEffect, useRef, useState} from '../lib/dom.js';
-import {words} from '../lib/format.js';
+import {html, useState} from '../lib/dom.js';
+import {LANGUAGES, words} from '../lib/format.js';
 import {isTurnedAround, NAMES, suggestions, toLocal, toUtc} from '../lib/filters.js';
 import {setQuery} from '../lib/router.js';
-import {Field, Select} from './ui.js';
+import {Field, Select, Typed} from './ui.js';
 
 const OUTCOMES = ['completed', 'failed', 'timed_out', 'out_of_memory', 'output_limit', 'rejected', 'cancelled', 'sandbox_error'];
 const STATES = ['queued', 'running', 'finished', 'refused', 'interrupted'];
-const LANGUAGES = [
-  {value: 'python', label: 'Python'},
-  {value: 'typescript', label: 'TypeScript'},
-];
 const RANGES = [
   {value: '15m', label: 'Last 15 minutes'},
   {value: '1h', label: 'Last hour'},
   {value: '24h', label: 'Last 24 hours'},
   {value: '7d', label: 'Last 7 days'},
-  {value: 'custom', label: 'From … to …'},
+  {value: 'custom', label: 'Custom range'},
 ];
-const TYPING_MS = 300;
 
 /** Every change begins at the newest page again; what was chosen can be undone by going back, what is typed replaces itself. */
 const filterBy = (patch, {replace = false} = {}) => setQuery({...patch, before: null}, {replace});
@@ -43,13 +38,14 @@ export function Filters({filters, callers, tools}) {
       <${Select} label="Outcome" value=${filters.outcome ?? ''} options=${any(OUTCOMES)} onChange=${choose('outcome')} />
       <${Select} label="State" value=${filters.state ?? ''} options=${any(STATES)} onChange=${choose('state')} />
       <${Select} label="Caller" value=${filters.caller ?? ''} options=${any(asIs(withCurrent(callers, filters.caller)))} onChange=${choose('caller')} />
-      <${Select} label="Language" value=${filters.language ?? ''} options=${any(LANGUAGES)} onChange=${choose('language')} />
+      <${Select} label="Language" value=${filters.language ?? ''} options=${any(LANGUAGES.map(({id, label}) => ({value: id, label})))} onChange=${choose('language')} />
       <${Typed}
         label="Server or tool"
         value=${filters.tool ?? ''}
         placeholder="SERVER or SERVER/TOOL"
         list="tools-known"
         pattern="[^\\/]+(\\/[^\\/]+)?"
+        rule="This must be SERVER or SERVER/TOOL."
         hint=${unknown(filters.tool ?? '', tools)}
         onValue=${type('tool')}
       />
@@ -72,22 +68,7 @@ const withCurrent = (names, current) => (current && !names.includes(current) ? [
 function unknown(text, tools) {
   const meant = suggestions(text, tools);
   if (!meant) return null;
-  return html`No ${text} is known here.${meant.length ? html`${' '}Did you mean ${meant.map((name, index) => html`${index ? ', ' : ''}<bdi>${name}</bdi>`)}?` : ''}`;
-}
-
-/** A text that counts once one has stopped typing, if it is a valid one. */
-function Typed({label, hint, value, onValue, ...rest}) {
-  const [text, setText] = useState(value);
-  const timer = useRef(0);
-  useEffect(() => setText(value), [value]);
-  useEffect(() => () => clearTimeout(timer.current), []);
-  const typed = (event) => {
-    const {value: next, validity} = event.target;
-    setText(next);
-    clearTimeout(timer.current);
-    if (validity.valid) timer.current = setTimeout(() => onValue(next.trim()), TYPING_MS);
-  };
-  return html`<${Field} label=${label} hint=${hint}><input type="text" ...${rest} value=${text} onInput=${typed} spellcheck=${false} autocomplete="off" /><//>`;
+  return html`No server or tool named <bdi>${text}</bdi> has been seen here.${meant.length ? html`${' '}Did you mean ${meant.map((name, index) => html`${index ? ', ' : ''}<bdi>${name}</bdi>`)}?` : ''}`;
 }
 
 /** Shown in the reader's time, kept in UTC. */

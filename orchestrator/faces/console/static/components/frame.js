@@ -6,8 +6,8 @@ import {tryNow, useLive} from '../lib/live.js';
 import {Link, useRoute} from '../lib/router.js';
 import {signOut, tell, useSession} from '../lib/session.js';
 import {toggleTheme, useTheme} from '../lib/theme.js';
+import {Said} from './ui.js';
 
-/** An entry with a `feature` appears when the daemon has that part. */
 const ENTRIES = [
   {href: '/', label: 'Live', below: ['/console/executions']},
   {href: '/console/catalogue', label: 'Catalogue'},
@@ -19,7 +19,7 @@ const ENTRIES = [
 const SOON_MS = 10 * 60_000;
 
 export function Header() {
-  const {session, who} = useSession();
+  const {session} = useSession();
   return html`
     <header class="top">
       <div class="top-in">
@@ -30,7 +30,7 @@ export function Header() {
           </svg>
           <span>Code Executor</span>
         <//>
-        ${session && html`<${Navigation} features=${who?.features ?? []} />`}
+        ${session && html`<${Navigation} />`}
         <div class="top-end">
           <${ThemeButton} />
           ${session && html`<${Account} session=${session} />`}
@@ -40,11 +40,11 @@ export function Header() {
   `;
 }
 
-function Navigation({features}) {
+function Navigation() {
   const {path} = useRoute();
   const isHere = ({href, below = []}) => path === href || [href, ...below].some((each) => each !== '/' && path.startsWith(`${each}/`));
   return html`<nav class="pages" aria-label="Pages">
-    ${ENTRIES.filter(({feature}) => !feature || features.includes(feature)).map(
+    ${ENTRIES.map(
       (entry) => html`<${Link} key=${entry.href} href=${entry.href} aria-current=${isHere(entry) ? 'page' : undefined}>${entry.label}<//>`,
     )}
   </nav>`;
@@ -69,7 +69,7 @@ function Account({session}) {
     <span class="who" title=${`Signed in as ${session.caller}, role ${session.role}`}>
       <bdi class="caller">${session.caller}</bdi> <bdi class="role">${session.role}</bdi>
     </span>
-    <span class=${soon ? 'left is-soon' : 'left'} title="This session ends then">
+    <span class=${soon ? 'left is-soon' : 'left'} title="Time left in this session">
       ${soon ? `Session ends in ${remaining(left)}` : `${remaining(left)} left`}
     </span>
     <button type="button" class="quiet" onClick=${signOut}>Sign out</button>
@@ -79,9 +79,9 @@ function Account({session}) {
 /** Minutes are enough, and none flickers. */
 const remaining = (left) => (left < 60_000 ? 'less than a minute' : ms(Math.floor(left / 60_000) * 60_000));
 
-/** Says so when the daemon is away, but not for a hiccup, and when a link gave no session. */
+/** Says so when the daemon is away or refuses us its events, but not for a hiccup, and when a link gave no session. */
 export function Banner() {
-  const {connection, load} = useLive();
+  const {connection, refusal, load} = useLive();
   const {notice} = useSession();
   const away = useAfter(connection === 'lost', 400);
   const problem = connection === 'open' && load && !load.ready ? load.problem || 'It is not ready to run programs.' : null;
@@ -89,7 +89,7 @@ export function Banner() {
     ${away &&
     html`<div class="banner tone-bad">
       <span class="spinner" aria-hidden="true"></span>
-      <span>The daemon does not answer; trying again</span>
+      ${refusal ? html`<${Refusal} error=${refusal} />` : html`<span>The daemon does not answer; trying again</span>`}
       <button type="button" onClick=${() => tryNow()}>Try now</button>
     </div>`}
     ${notice &&
@@ -99,6 +99,12 @@ export function Banner() {
     </div>`}
     ${problem && html`<div class="banner tone-warn"><strong>Programs cannot run now.</strong> <bdi>${problem}</bdi></div>`}
   </div>`;
+}
+
+function Refusal({error: {detail, hint}}) {
+  return html`<span>
+    <strong>This page is not live; trying again.</strong>${' '}<${Said}>${detail}<//>${hint && html`${' '}<${Said}>${hint}<//>`}
+  </span>`;
 }
 
 /** True once a condition has held for a while. */

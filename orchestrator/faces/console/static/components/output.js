@@ -2,6 +2,7 @@
  * What a program printed. Only the rows that can be seen are in the page, each of the same height, so that ten megabytes
  * scroll as smoothly as ten lines. Everything is text: colours are classes, nothing is obeyed.
  */
+import {lookOf} from '../lib/ansi.js';
 import {html, useEffect, useLayoutEffect, useMemo, useReducer, useRef, useState} from '../lib/dom.js';
 import {count} from '../lib/format.js';
 import {Lines, pieces} from '../lib/lines.js';
@@ -12,7 +13,7 @@ const ROW = 20; // pixels, as in style.css
 const MORE_ROWS = 12; // above and below what is seen
 const TALLEST = 16_000_000; // pixels; browsers allow no more, and beyond it rows are found by proportion
 const BUDGET_MS = 8; // for taking text in, of each frame
-const PIECE = 128 * 1024; // characters taken in at once
+const PIECE = 16 * 1024; // characters taken in at once; a hostile one takes longer than the budget
 const PADDING = 16;
 
 /**
@@ -24,7 +25,7 @@ export function Output({text, chunks, stream, label = 'Output', running = false,
   const {lines, version, reading} = useLines(text, chunks, stream);
   const [wraps, setWraps] = useState(true);
   const search = useSearch(lines, version);
-  if (!lines.count && !reading) return html`<div class="output-none">${empty ?? (running ? 'Nothing yet.' : 'It printed nothing.')}</div>`;
+  if (!lines.count && !reading) return html`<div class="output-none">${empty ?? (running ? 'Nothing yet.' : 'No output.')}</div>`;
   const keys = (event) => {
     if (event.key !== 'f' || !(event.ctrlKey || event.metaKey)) return;
     event.preventDefault();
@@ -143,8 +144,9 @@ function View({lines, wraps, found, label, running}) {
   }, []);
 
   useLayoutEffect(() => {
-    if (running && atEnd.current) box.current.scrollTop = height;
-  }, [total, running]);
+    // The last lines come with the result, when it no longer runs. One that had ended before begins at its top.
+    if (atEnd.current) box.current.scrollTop = height;
+  }, [total]);
 
   const lastFirst = Math.max(0, total - place.height / ROW);
   const firstAt = (top) => (isScaled ? Math.min(1, top / (height - place.height)) * lastFirst : top / ROW);
@@ -221,16 +223,4 @@ function marksOf(line, {matches, at, length}) {
     marks.push({from: matches[low].from, to: matches[low].from + length, current: low === at});
   }
   return marks;
-}
-
-/** Classes for the palette; any other colour keeps its hue, and the theme decides how light it is. */
-function lookOf(style) {
-  const {fg, bg} = style.inverse ? {fg: style.bg ?? 'back', bg: style.fg ?? 'text'} : style;
-  const classes = ['bold', 'dim', 'italic', 'underline', 'strike'].filter((name) => style[name]).map((name) => `ansi-${name}`);
-  const own = {};
-  if (fg) classes.push(fg.startsWith('#') ? 'ansi-fg-own' : `ansi-fg-${fg}`);
-  if (bg) classes.push(bg.startsWith('#') ? 'ansi-bg-own' : `ansi-bg-${bg}`);
-  if (fg?.startsWith('#')) own['--fg'] = fg;
-  if (bg?.startsWith('#')) own['--bg-own'] = bg;
-  return classes.length ? {class: classes.join(' '), style: own} : null;
 }

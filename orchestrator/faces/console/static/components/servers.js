@@ -4,7 +4,7 @@ import {plural, visible} from '../lib/format.js';
 import {Link} from '../lib/router.js';
 import {Badge} from './ui.js';
 
-const STATES = {
+export const STATES = {
   down: {order: 0, tone: 'bad', mark: '✕'},
   connecting: {order: 1, tone: 'info', mark: '○'},
   connected: {order: 2, tone: 'ok', mark: '✓'},

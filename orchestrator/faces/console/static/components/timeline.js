@@ -1,7 +1,7 @@
-/** The tool calls of an execution: a bar for each, in as many lanes as ran at once; and the same as a table. */
+/** The tool calls of an execution: a bar for each, in lanes, so that none hides another; and the same as a table. */
 import {html, useLayoutEffect, useMemo, useRef, useState} from '../lib/dom.js';
 import {bytes, count, ms, plural, visible, words} from '../lib/format.js';
-import {bestZoom, isUnderWay, layout, neighbour, summary, ticks} from '../lib/timeline.js';
+import {bestZoom, isUnderWay, layout, leastMsOf, NARROWEST, neighbour, summary, ticks} from '../lib/timeline.js';
 import {Badge, Tabs} from './ui.js';
 
 const OUTCOMES = {
@@ -31,11 +31,11 @@ export function Timeline({title, calls, running = false, nowMs = 0}) {
     onSelect=${setView}
     actions=${html`<span class="muted">${plural(calls.length, 'call')}, ${most > 1 ? `up to ${count(most)} at once, ` : ''}taking ${ms(busyMs)}</span>`}
   >
-    ${view === 'bars' ? html`<${Bars} ...${plan} running=${running} />` : html`<${Table} bars=${plan.bars} running=${running} />`}
+    ${view === 'bars' ? html`<${Bars} calls=${calls} plan=${plan} running=${running} nowMs=${nowMs} />` : html`<${Table} bars=${plan.bars} running=${running} />`}
   <//>`;
 }
 
-function Bars({bars, lanes, endMs, running}) {
+function Bars({calls, plan, running, nowMs}) {
   const box = useRef(null);
   const [width, setWidth] = useState(800);
   const [zoom, setZoom] = useState(0); // 0: what fits best
@@ -45,8 +45,10 @@ function Bars({bars, lanes, endMs, running}) {
     observer.observe(box.current);
     return () => observer.disconnect();
   }, []);
-  const scale = zoom || bestZoom(bars, width);
+  const {endMs} = plan;
+  const scale = zoom || bestZoom(plan.bars, width);
   const plot = Math.max(100, (width - 2 * EDGE) * scale);
+  const {bars, lanes} = useMemo(() => layout(calls, {running, nowMs, leastMs: leastMsOf(endMs, plot)}), [plan, plot]);
   const x = (at) => EDGE + (endMs ? (at / endMs) * plot : 0);
   const laneHeight = lanes <= 8 ? 26 : lanes <= 24 ? 20 : 17;
   const chosen = bars.find((bar) => bar.number === active);
@@ -67,7 +69,7 @@ function Bars({bars, lanes, endMs, running}) {
             (at) => html`<div key=${at} class=${`tick ${x(at) + LABEL > plot + 2 * EDGE ? 'is-at-end' : ''}`} style=${{left: `${x(at)}px`}} aria-hidden="true"><span>${ms(at)}</span></div>`,
           )}
           ${bars.map((bar) => {
-            const wide = Math.max(3, x(bar.endMs) - x(bar.startedMs) - 1);
+            const wide = Math.max(NARROWEST, x(bar.endMs) - x(bar.startedMs) - 1);
             return html`<${Bar} key=${bar.number} bar=${bar} running=${running} focusable=${bar.number === focusable} left=${x(bar.startedMs)} top=${26 + bar.lane * laneHeight}
               width=${wide} height=${laneHeight - 3} active=${bar.number === active} onActive=${setActive} />`;
           })}
@@ -127,7 +129,7 @@ function Legend({bars, running}) {
   }
   return html`<div class="call-legend">
     ${[...counts].map(([outcome, number]) => html`<span key=${outcome}><i class=${`call call-${outcome}`}></i>${words(outcome)} ${count(number)}</span>`)}
-    <span class="muted">Point at a call, or use the arrow keys.</span>
+    <span class="muted">Hover over or tap a call, or use the arrow keys.</span>
   </div>`;
 }
 

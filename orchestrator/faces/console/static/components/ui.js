@@ -100,18 +100,24 @@ export function Loading({label = 'Loading'}) {
   return html`<p class="loading" role="status"><span class="spinner" aria-hidden="true"></span>${label}…</p>`;
 }
 
+const NOT_COPIED = 'Not copied';
+
 /** A button that copies a text and says so. @param {{text: string | (() => string | Promise<string>), label?: string, class?: string}} props */
 export function Copy({text, label = 'Copy', class: extra = ''}) {
   const [said, setSaid] = useState('');
   const copy = async () => {
     const copied = await toClipboard(typeof text === 'function' ? await text() : text);
-    setSaid(copied ? 'Copied' : 'Not copied');
+    setSaid(copied ? 'Copied' : NOT_COPIED);
     setTimeout(() => setSaid(''), 1500);
   };
-  return html`<button type="button" class=${`copy ${extra}`} onClick=${copy}>
-    <span class=${said ? 'is-away' : ''}>${label}</span>
-    <span class="copy-said" role="status">${said}</span>
-  </button>`;
+  // What is read out is not in the button, where it would become its name.
+  return html`
+    <button type="button" class=${`copy ${extra}`} aria-label=${said ? label : undefined} onClick=${copy}>
+      <span class=${said ? 'is-away' : ''}>${label}</span>
+      <span class=${`copy-said ${said === NOT_COPIED ? 'tone-bad' : ''}`} aria-hidden="true">${said}</span>
+    </button>
+    <span class="hidden-text" role="status">${said}</span>
+  `;
 }
 
 /** A command of ours to copy, as it works in the directory of the installation. @param {{text: string}} props */
@@ -125,11 +131,13 @@ export const OnPath = ({command}) => html`<p class="muted">or <code>${command}</
 /** A page without https, on another host, has no clipboard API. @param {string} text */
 async function toClipboard(text) {
   if (navigator.clipboard) return navigator.clipboard.writeText(text).then(() => true, () => false);
+  const focused = /** @type {HTMLElement | null} */ (document.activeElement);
   const area = document.body.appendChild(document.createElement('textarea'));
   area.value = text;
   area.select();
   const copied = document.execCommand('copy');
   area.remove();
+  focused?.focus();
   return copied;
 }
 
@@ -213,6 +221,57 @@ export function Field({label, hint, children, class: extra = ''}) {
     ${h(type, {...props, ref, key, id, 'aria-describedby': hint ? `${id}-hint` : undefined})}
     ${hint && html`<span id=${`${id}-hint`} class="field-hint">${hint}</span>`}
   </div>`;
+}
+
+const TYPING_MS = 300;
+
+/**
+ * A text that counts once one has stopped typing, if it is a valid one.
+ * @param {{label: string, value: string, onValue: (text: string) => void, hint?: any, rule?: string, [attribute: string]: any}} props
+ *   `rule` says what a text must be that its `pattern` does not allow
+ */
+export function Typed({label, hint, rule, value, onValue, ...rest}) {
+  const [text, setText] = useState(value);
+  const [invalid, setInvalid] = useState(false);
+  const told = useRef(value);
+  const timer = useRef(0);
+  useEffect(() => {
+    // What we told comes back without the space before the next word, and more may have been typed since.
+    if (value === told.current) return;
+    told.current = value;
+    clearTimeout(timer.current);
+    timer.current = 0;
+    setText(value);
+    setInvalid(false);
+  }, [value]);
+  useEffect(() => () => clearTimeout(timer.current), []);
+  const settle = (input) => {
+    clearTimeout(timer.current);
+    timer.current = 0;
+    setInvalid(!input.validity.valid);
+    if (!input.validity.valid) return;
+    told.current = input.value.trim();
+    onValue(told.current);
+  };
+  const typed = ({target}) => {
+    setText(target.value);
+    clearTimeout(timer.current);
+    timer.current = setTimeout(() => settle(target), TYPING_MS);
+  };
+  const settleNow = ({target}) => timer.current && settle(target);
+  return html`<${Field} label=${label} hint=${invalid && rule ? rule : hint}>
+    <input
+      type="text"
+      ...${rest}
+      value=${text}
+      aria-invalid=${invalid ? 'true' : undefined}
+      onInput=${typed}
+      onBlur=${settleNow}
+      onKeyDown=${(event) => event.key === 'Enter' && settleNow(event)}
+      spellcheck=${false}
+      autocomplete="off"
+    />
+  <//>`;
 }
 
 let ids = 0;

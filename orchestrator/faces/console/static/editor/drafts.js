@@ -1,10 +1,25 @@
-/** The programs of this tab, one for each language. They outlive a reload, and nothing takes the place of one unasked. */
+/** The programs of a caller in this tab, one for each language. They outlive a reload, and nothing takes the place of one unasked. */
+import {current} from '../lib/session.js';
 import {starter} from './programs.js';
 
-const KEPT_AS = 'code-executor.draft';
-const read = (name) => sessionStorage.getItem(`${KEPT_AS}.${name}`);
-const write = (name, value) => sessionStorage.setItem(`${KEPT_AS}.${name}`, value);
-const remove = (name) => sessionStorage.removeItem(`${KEPT_AS}.${name}`);
+const key = (name) => `code-executor.draft.${current()?.caller}.${name}`;
+const unkept = new Map(); // what the browser has no room for; it lasts until a reload
+
+const read = (name) => unkept.get(key(name)) ?? sessionStorage.getItem(key(name));
+
+function write(name, value) {
+  unkept.delete(key(name));
+  try {
+    sessionStorage.setItem(key(name), value);
+  } catch {
+    unkept.set(key(name), value);
+  }
+}
+
+function remove(name) {
+  unkept.delete(key(name));
+  sessionStorage.removeItem(key(name));
+}
 
 export const keptLanguage = () => read('language');
 export const keepLanguage = (language) => write('language', language);

@@ -1,10 +1,5 @@
 /** Programs to start from. Pure functions. */
 
-export const LANGUAGES = [
-  {id: 'typescript', label: 'TypeScript'},
-  {id: 'python', label: 'Python'},
-];
-
 const STARTERS = {
   typescript: `import { listServers, listTools } from '/workspace/servers/discovery.js';
 

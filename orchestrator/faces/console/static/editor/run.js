@@ -32,8 +32,15 @@ export async function start(program) {
 }
 
 export async function stop() {
-  run.set({...run.value, stopping: true});
-  await del(`/executions/${encodeURIComponent(run.value.id)}`).catch(() => {}); // it has ended by itself; the stream says how
+  const {id} = run.value;
+  run.set({...run.value, stopping: true, error: null});
+  try {
+    await del(`/executions/${encodeURIComponent(id)}`);
+  } catch (error) {
+    const isUnderWay = run.value.id === id && run.value.state === 'running';
+    const hasEnded = error.status === 404 || error.status === 409; // by itself; the stream says how
+    if (isUnderWay) run.set({...run.value, stopping: false, error: hasEnded ? null : error});
+  }
 }
 
 /** Closing the tab ends the stream, and with it the program. */
@@ -61,7 +68,7 @@ class Gathered {
   }
 
   end(error) {
-    const lost = error || this.#hasResult ? error : new Error('The stream ended before the result came.');
+    const lost = error || this.#hasResult ? error : new Error('The connection closed before the result arrived.');
     Object.assign(this.#patch, {state: 'ended', stopping: false, error: lost});
     cancelAnimationFrame(this.#frame);
     this.#flush();

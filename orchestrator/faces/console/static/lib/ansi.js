@@ -16,7 +16,7 @@ export const PLAIN = Object.freeze({});
 
 // CSI … final | OSC … BEL or ST | DCS, SOS, PM, APC … ST | other escapes of two or three characters
 const SEQUENCE =
-  /\u001b\[([0-?]*)[ -/]*([@-~])|\u001b\](?:[^\u0007\u001b]|\u001b(?!\\)){0,1000}(?:\u0007|\u001b\\)|\u001b[PX^_][^\u001b]{0,1000}\u001b\\|\u001b[ -/]+[0-~]|\u001b[0-Z\\^-~]/g;
+  /\u001b\[([0-?]*)[ -/]*([@-~])|\u001b\][^\u0007\u001b]{0,1000}(?:\u0007|\u001b\\)|\u001b[PX^_][^\u001b]{0,1000}\u001b\\|\u001b[ -/]+[0-~]|\u001b[0-Z\\^-~]/g;
 
 /**
  * Take the sequences out of a line.
@@ -25,6 +25,7 @@ const SEQUENCE =
  * @returns {{text: string, spans: Span[], style: Style}} spans have no gaps worth a style: what is plain has none
  */
 export function parse(line, style = PLAIN) {
+  if (style === PLAIN && !line.includes('\u001b')) return {text: line, spans: [], style};
   const spans = [];
   let text = '';
   const add = (piece) => {
@@ -98,3 +99,29 @@ function indexed(index) {
 
 const isByte = (value) => Number.isInteger(value) && value >= 0 && value <= 255;
 const hex = (rgb) => `#${rgb.map((value) => value.toString(16).padStart(2, '0')).join('')}`;
+
+/**
+ * The classes and variables of a style: the palette has classes, any other colour keeps its hue, and the theme decides how light
+ * it is. Whatever a program chose, its text can be read.
+ * @param {Style} style
+ * @returns {{class: string, style: Record<string, string>} | null} null for what is plain
+ */
+export function lookOf(style) {
+  const {fg, bg} = readable(style);
+  // Dim text would be too faint on a background.
+  const classes = ['bold', 'dim', 'italic', 'underline', 'strike'].filter((name) => style[name] && !(name === 'dim' && bg)).map((name) => `ansi-${name}`);
+  const own = {};
+  if (fg) classes.push(isOwn(fg) ? 'ansi-fg-own' : `ansi-fg-${fg}`);
+  if (bg) classes.push(isOwn(bg) ? 'ansi-bg-own' : `ansi-bg-${bg}`);
+  if (isOwn(fg)) own['--fg-own'] = fg;
+  if (isOwn(bg)) own['--bg-own'] = bg;
+  return classes.length ? {class: classes.join(' '), style: own} : null;
+}
+
+const isOwn = (color) => Boolean(color?.startsWith('#'));
+
+/** Colours that hide nothing: reversed, the first colour is behind normal text, since two tints may be alike. @param {Style} style */
+function readable({fg, bg, inverse}) {
+  if (inverse) return fg || bg ? {bg: fg ?? bg} : {fg: 'back', bg: 'text'};
+  return bg && (isOwn(fg) || isOwn(bg)) ? {bg} : {fg, bg};
+}

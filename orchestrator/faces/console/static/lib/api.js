@@ -111,7 +111,7 @@ function unreachable() {
   return new ApiError(0, {
     code: 'unreachable',
     detail: 'The daemon does not answer.',
-    hint: 'Look whether it runs: make doctor',
+    hint: 'Check whether it is running: make doctor',
   });
 }
 

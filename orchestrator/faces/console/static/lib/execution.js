@@ -1,35 +1,47 @@
 /** One execution: what is known of it, what it prints while it runs, and what it printed when it has ended. */
 import {get, request, serverNow, stream} from './api.js';
 import {useEffect, useMemo} from './dom.js';
+import {isUnderWay, later} from './filters.js';
 import {onLive, useLive} from './live.js';
 import {Store, useStore} from './store.js';
 import {whileHidden, whileVisible} from './visibility.js';
 
 const SHOW_EVERY_MS = 50;
 const PAUSE_MS = 700;
+const LONGEST_PAUSE_MS = 8000;
 const BYTES = new TextEncoder();
 
 /**
  * @typedef {{
- *   execution: any, error: Error | null, images: any[], chunks: {stream: string, text: string}[], streamed: boolean,
+ *   execution: any, error: Error | null, images: any[], chunks: {stream: string, text: string}[], streamed: boolean, complete: boolean,
  * }} Watched
- *   `chunks` grows at its end; `streamed` says that they came while it ran, so that their order is the program's.
+ *   `chunks` grows at its end; `streamed` says that they came while it ran, so that their order is the program's; `complete` that
+ *   nothing more comes.
  */
-class Watch {
+export class Watch {
   #abort = new AbortController();
   #lastEventId = '';
   #timer = 0;
+  #isRunning = false;
+  #failures = 0; // one after another
+  #endPause = () => {};
 
   /** @param {string} id */
   constructor(id) {
     this.id = id;
-    this.store = new Store(/** @type {Watched} */ ({execution: null, error: null, images: [], chunks: [], streamed: false}));
+    this.store = new Store(/** @type {Watched} */ ({execution: null, error: null, images: [], chunks: [], streamed: false, complete: false}));
     this.printed = {stdout: 0, stderr: 0}; // bytes
+    this.news = /** @type {Map<number, any> | undefined} */ (undefined); // its tool calls, as events told them
+    this.startedAt = /** @type {number | undefined} */ (undefined);
   }
 
   /** @returns {() => void} stops it */
   start() {
-    const stop = onLive(({name}) => name === 'gap' && isUnderWay(this.store.value.execution) && this.#read().catch(() => {}));
+    const stop = onLive(({name}) => {
+      if (name !== 'gap') return;
+      this.#endPause(); // the daemon is back
+      if (isUnderWay(this.store.value.execution)) this.#read().catch(() => {});
+    });
     this.#run();
     return () => {
       stop();
@@ -41,17 +53,31 @@ class Watch {
   /** @param {any} execution what another request told of it */
   take(execution) {
     const {output, stderr, images, ...facts} = execution;
-    this.#change({execution: {...this.store.value.execution, ...facts}, images: images ?? this.store.value.images});
+    const known = this.store.value.execution;
+    // An answer may come later than an event that tells more.
+    this.#change({execution: later(known, {...known, ...facts}), images: images ?? this.store.value.images});
+  }
+
+  /** Try again: after the error that ended it, or now rather than after the pause. */
+  retry() {
+    if (this.#isRunning) this.#endPause();
+    else this.#run();
   }
 
   async #run() {
-    const {signal} = this.#abort;
+    this.#isRunning = true;
+    await this.#watch(this.#abort.signal);
+    this.#isRunning = false;
+  }
+
+  /** Return once everything is here, or when there is no point in trying again. @param {AbortSignal} signal */
+  async #watch(signal) {
     while (!signal.aborted) {
       try {
         const execution = await this.#read();
         if (!isUnderWay(execution)) return await this.#readOutput(execution);
         const wasHidden = await whileVisible(signal, (attempt) => this.#follow(attempt.signal));
-        if (!isUnderWay(this.store.value.execution)) return undefined;
+        if (!isUnderWay(this.store.value.execution)) return this.#change({complete: true});
         if (wasHidden) {
           await whileHidden(signal);
           continue;
@@ -60,17 +86,28 @@ class Watch {
         if (signal.aborted) return undefined;
         // While the daemon is away the banner says so, and what is here stays.
         if (error.status || !this.store.value.execution) this.#change({error});
-        if (error.status) return undefined;
+        if (error.status && !mayPass(error)) return undefined;
+        this.#failures += 1;
       }
-      await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
+      await this.#pause(Math.min(LONGEST_PAUSE_MS, PAUSE_MS * 2 ** Math.max(0, this.#failures - 1)));
     }
     return undefined;
   }
 
+  async #pause(milliseconds) {
+    await new Promise((resolve) => {
+      this.#endPause = resolve;
+      setTimeout(resolve, milliseconds);
+    });
+    this.#endPause = () => {};
+  }
+
   async #read() {
-    const {output, stderr, ...facts} = await get(`/executions/${encodeURIComponent(this.id)}`, {length: 1});
-    this.#change({execution: {...this.store.value.execution, ...facts}, error: null});
-    return facts;
+    const told = await get(`/executions/${encodeURIComponent(this.id)}`, {length: 1});
+    // An error of the events or of the output stays until they work: taken away here, it would flicker.
+    if (!this.store.value.execution) this.#change({error: null});
+    this.take(told);
+    return this.store.value.execution;
   }
 
   /** Read the events until the result. @param {AbortSignal} signal */
@@ -79,6 +116,10 @@ class Watch {
     await stream('GET', `/executions/${encodeURIComponent(this.id)}/events`, {
       lastEventId: this.#lastEventId,
       signal,
+      onOpen: () => {
+        this.#failures = 0;
+        this.#change({error: null});
+      },
       onEvent: ({name, id, data}) => {
         if (id) this.#lastEventId = id;
         if (name === 'stdout' || name === 'stderr') this.#print(name, data.text);
@@ -106,7 +147,7 @@ class Watch {
   /** Read what an execution printed that has ended; what came as events is there already. */
   async #readOutput({outputBytes, stderrBytes}) {
     const {stdout, stderr} = this.printed;
-    if (this.store.value.streamed && stdout === outputBytes && stderr === stderrBytes) return;
+    if (this.store.value.streamed && stdout === outputBytes && stderr === stderrBytes) return this.#change({error: null, complete: true});
     const chunks = [];
     this.#change({chunks, streamed: false}); // it ended while nobody looked, so that something is missing
     for (const [name, bytes] of [['stdout', outputBytes], ['stderr', stderrBytes]]) {
@@ -119,6 +160,7 @@ class Watch {
         this.#showSoon();
       }
     }
+    return this.#change({error: null, complete: true});
   }
 
   #showSoon() {
@@ -133,12 +175,12 @@ class Watch {
   }
 }
 
-/** @param {any} execution */
-export const isUnderWay = (execution) => execution?.state === 'queued' || execution?.state === 'running';
+/** Whether a refusal is about now: too much at once, or a fault of the daemon. @param {{status: number}} error */
+const mayPass = ({status}) => status === 429 || status >= 500;
 
 /**
  * @param {string} id
- * @returns {Watched & {calls: any[], startedAt: number, take: (execution: any) => void}}
+ * @returns {Watched & {calls: any[], startedAt: number, take: (execution: any) => void, retry: () => void}}
  *   `startedAt`: when its program began, by this machine's clock
  */
 export function useExecution(id) {
@@ -146,11 +188,14 @@ export function useExecution(id) {
   useEffect(() => watch.start(), [watch]);
   const watched = useStore(watch.store);
   const live = useLive();
-  const news = live.calls.get(id);
+  // They are gone there when it has ended, which may be known there before it is here.
+  watch.news = live.calls.get(id) ?? watch.news;
+  watch.startedAt = live.starts.get(id) ?? watch.startedAt;
+  const {news} = watch;
   const {execution} = watched;
   const running = isUnderWay(execution);
   const calls = useMemo(() => callsOf(execution?.toolCalls ?? [], running ? news : null), [execution, running, news?.size, running && live]);
-  return {...watched, calls, startedAt: live.starts.get(id) ?? estimated(execution), take: (told) => watch.take(told)};
+  return {...watched, calls, startedAt: watch.startedAt ?? estimated(execution), take: (told) => watch.take(told), retry: () => watch.retry()};
 }
 
 /** What was read, with what events told since. */

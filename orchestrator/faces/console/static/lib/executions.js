@@ -9,11 +9,13 @@ const PAGE = 50;
 const MOST_ROWS = 300; // of the newest page, which grows; then it is read again
 const SOON_MS = 60;
 const AT_MOST_EVERY_MS = 1000; // is the daemon asked, where only it can tell what fits
+const AGE_EVERY_MS = 30_000; // rows leave a range that counts from now
+const FRESH_MS = 2500; // is a new row marked, as in live.css
 
 /**
  * @typedef {{rows: any[], next: number | null, error: Error | null, loading: boolean}} List
  */
-class ExecutionList {
+export class ExecutionList {
   #rows = new Map();
   #news = new Map(); // what events told while the list was read
   #next = /** @type {number | null} */ (null);
@@ -21,6 +23,7 @@ class ExecutionList {
   #due = 0;
   #readAt = 0;
   #round = 0;
+  #limit = PAGE;
 
   /** @param {import('./filters.js').Filters} filters @param {string | null} before */
   constructor(filters, before) {
@@ -32,9 +35,11 @@ class ExecutionList {
   /** @returns {() => void} stops it */
   start() {
     const stop = onLive((event) => this.#hear(event));
+    const ageing = this.filters.range ? setInterval(() => this.#show({}), AGE_EVERY_MS) : 0;
     this.read();
     return () => {
       stop();
+      clearInterval(ageing);
       this.#round += 1;
       clearTimeout(this.#timer);
     };
@@ -46,21 +51,26 @@ class ExecutionList {
     this.#timer = 0;
     this.#readAt = Date.now();
     this.#news.clear();
+    const limit = this.#limit;
+    this.#limit = PAGE;
     this.store.set({...this.store.value, loading: true});
     try {
-      const found = await get('/executions', {...asParams(this.filters, serverNow()), before: this.before, limit: PAGE});
+      const found = await get('/executions', {...asParams(this.filters, serverNow()), before: this.before, limit});
       if (round !== this.#round) return;
       this.#rows = new Map(found.executions.map((execution) => [execution.executionId, execution]));
       this.#next = found.next;
       for (const execution of this.#news.values()) this.#take(execution);
-      this.#show(null);
+      this.#show({error: null, loading: false});
     } catch (error) {
-      if (round === this.#round) this.#show(error);
+      if (round === this.#round) this.#show({error, loading: false});
     }
   }
 
   #hear({name, data}) {
-    if (name === 'gap') this.#readIn(SOON_MS);
+    if (name === 'gap') {
+      this.#limit = Math.max(PAGE, this.#rows.size); // what has grown stays as long as it is
+      this.#readIn(SOON_MS);
+    }
     if (name !== 'execution') return;
     this.#news.set(data.executionId, data);
     if (this.#take(data)) this.#showSoon();
@@ -99,12 +109,32 @@ class ExecutionList {
   #showSoon() {
     this.shown ??= setTimeout(() => {
       this.shown = undefined;
-      this.#show(this.store.value.error);
+      this.#show({});
     }, SOON_MS);
   }
 
-  #show(error) {
-    this.store.set({rows: newestFirst(this.#rows.values()), next: this.#next, error, loading: false});
+  /** @param {Partial<List>} patch */
+  #show(patch) {
+    for (const [id, execution] of this.#rows) if (fits(execution, this.filters, serverNow()) === false) this.#rows.delete(id);
+    this.store.set({...this.store.value, rows: newestFirst(this.#rows.values()), next: this.#next, ...patch});
+  }
+}
+
+/** Which rows came while one looked at the same list. */
+export class Newcomers {
+  #list = /** @type {string | null} */ (null);
+  #since = /** @type {Map<string, number>} */ (new Map());
+
+  /** @param {any[]} rows of a list that has been read @param {string} list names it @param {number} now */
+  note(rows, list, now) {
+    const unknown = list === this.#list ? now : -Infinity; // what another list begins with is not new
+    this.#since = new Map(rows.map(({executionId: id}) => [id, (list === this.#list ? this.#since.get(id) : undefined) ?? unknown]));
+    this.#list = list;
+  }
+
+  /** @param {number} now @returns {Set<string>} ids that are new enough to be marked */
+  fresh(now) {
+    return new Set([...this.#since].filter(([, since]) => now - since < FRESH_MS).map(([id]) => id));
   }
 }
 

@@ -66,6 +66,9 @@ export function fits(execution, filters, now) {
 
 const RANK = {queued: 0, running: 1};
 
+/** @param {any} execution */
+export const isUnderWay = (execution) => execution?.state in RANK;
+
 /** The later of two reports of one execution: what has ended does not run again. */
 export function later(one, other) {
   if (!one || !other) return one ?? other;

@@ -75,10 +75,13 @@ export function percent(part, whole) {
   return `${value > 0 && value < 9.95 ? value.toFixed(1).replace(/\.0$/, '') : Math.round(value)} %`;
 }
 
-const LANGUAGES = {python: 'Python', typescript: 'TypeScript'};
+export const LANGUAGES = [
+  {id: 'typescript', label: 'TypeScript'},
+  {id: 'python', label: 'Python'},
+];
 
 /** @param {string | null} name */
-export const language = (name) => LANGUAGES[name ?? ''] ?? NONE;
+export const language = (name) => LANGUAGES.find(({id}) => id === name)?.label ?? NONE;
 
 /** out_of_memory as "out of memory". @param {string | null | undefined} name */
 export const words = (name) => (name ?? NONE).replaceAll('_', ' ');

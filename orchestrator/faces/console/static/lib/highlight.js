@@ -56,6 +56,16 @@ export function highlight(code, language) {
   return lines;
 }
 
+/**
+ * Lines as they are when they have few pieces, and plain otherwise: each piece is an element of the page.
+ * @param {{kind: string, text: string}[][]} lines
+ * @param {number} most pieces of all lines
+ */
+export function calmed(lines, most) {
+  const sum = lines.reduce((before, line) => before + line.length, 0);
+  return sum <= most ? lines : lines.map((line) => [{kind: '', text: line.map(({text}) => text).join('')}]);
+}
+
 /** @param {string} code @param {string} language */
 function* pieces(code, language) {
   const known = PATTERNS[language];

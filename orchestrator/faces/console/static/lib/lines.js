@@ -206,11 +206,13 @@ function* cut(line) {
 
 const shown = (text) => visible(text.includes('\t') ? expanded(text) : text);
 
+const afterTab = (column) => (Math.floor(column / TAB_COLUMNS) + 1) * TAB_COLUMNS;
+
 /** Tabs as spaces up to the next column that counts. */
 function expanded(text) {
   let done = '';
   for (const [index, piece] of text.split('\t').entries()) {
-    if (index) done = done.padEnd((Math.floor(done.length / TAB_COLUMNS) + 1) * TAB_COLUMNS);
+    if (index) done = done.padEnd(afterTab(done.length));
     done += piece;
   }
   return done;
@@ -218,10 +220,13 @@ function expanded(text) {
 
 /** A picture may be longer than what it stands for: move the spans with it, each piece of the text once. */
 function shifted(text, spans) {
-  let [done, length] = [0, 0];
+  let [done, column, length] = [0, 0, 0];
   const upTo = (end) => {
-    // A tab reaches to a column, which only the whole line tells.
-    length = text.includes('\t') ? shown(text.slice(0, end)).length : length + visible(text.slice(done, end)).length;
+    for (const [index, piece] of text.slice(done, end).split('\t').entries()) {
+      const from = index ? afterTab(column) : column;
+      length += from - column + visible(piece).length;
+      column = from + piece.length;
+    }
     done = end;
     return length;
   };

@@ -3,6 +3,7 @@
  * It reconnects by itself and takes up after the last event; `gap` tells readers that something may be missing.
  */
 import {get, stream} from './api.js';
+import {isUnderWay, later} from './filters.js';
 import {Store, useStore} from './store.js';
 import {whileHidden, whileVisible} from './visibility.js';
 
@@ -14,6 +15,7 @@ const NOTIFY_MS = 50;
 /**
  * @typedef {{
  *   connection: 'connecting' | 'open' | 'lost',
+ *   refusal: import('./api.js').ApiError | null,
  *   load: {running: number, waiting: number, warm: number, sandboxes: number, ready: boolean, problem: string | null} | null,
  *   servers: Map<string, {server: string, state: string, tools: number, problem: string | null}>,
  *   executions: Map<string, any>,
@@ -21,13 +23,15 @@ const NOTIFY_MS = 50;
  *   calls: Map<string, Map<number, any>>,
  *   starts: Map<string, number>,
  * }} Live
- *   `executions` has the newest ones by id, and `listed` says that they could be read; `calls` the tool calls of those under way by execution and number, `starts`
- *   when their programs began, by this machine's clock.
+ *   `refusal` says why the daemon gave no stream, where it answered; `executions` has the newest ones by id, and `listed` says that
+ *   they could be read; `calls` has the tool calls of those under way by execution and number, `starts` when their programs began, by
+ *   this machine's clock.
  */
 
 /** @returns {Live} */
 const nothing = () => ({
   connection: 'connecting',
+  refusal: null,
   load: null,
   servers: new Map(),
   executions: new Map(),
@@ -77,14 +81,16 @@ export const tryNow = () => retryNow();
 async function stayConnected(signal) {
   for (let failures = 0; !signal.aborted; ) {
     await whileHidden(signal);
+    let refusal = null;
     try {
       const wasHidden = await whileVisible(signal, (attempt) => follow(attempt, () => (failures = 0)));
       if (wasHidden) continue;
     } catch (error) {
       if (error.status === 401) return; // the session has ended, and its end disconnects
+      if (error.status) refusal = error;
     }
     if (signal.aborted) return;
-    if (document.visibilityState === 'visible') change({connection: 'lost'});
+    if (document.visibilityState === 'visible') change({connection: 'lost', refusal});
     failures += 1;
     await pause(Math.min(8000, 250 * 2 ** failures) * (0.75 + Math.random() / 2), signal);
   }
@@ -100,7 +106,7 @@ async function follow(attempt, onOpen) {
       signal: attempt.signal,
       onOpen: () => {
         onOpen();
-        change({connection: 'open'});
+        change({connection: 'open', refusal: null});
         take({name: 'gap', id: '', data: {}}); // whatever came while there was no connection
       },
       onEvent: (event) => {
@@ -136,20 +142,29 @@ function noteId(id) {
 
 /** @param {any} execution */
 function noteExecution(execution) {
-  const {executions, calls, starts} = live.value;
-  executions.delete(execution.executionId); // the map is in order of the last news
-  executions.set(execution.executionId, execution);
+  const {executions} = live.value;
+  const id = execution.executionId;
+  const known = later(executions.get(id), execution); // a list may have been read before an event that came first
+  executions.delete(id); // the map is in order of the last news
+  executions.set(id, known);
+  if (!isUnderWay(known)) forgetCalls(id);
   if (executions.size <= MOST_EXECUTIONS) return;
   const oldest = executions.keys().next().value;
   executions.delete(oldest);
-  calls.delete(oldest);
-  starts.delete(oldest);
+  forgetCalls(oldest);
+}
+
+/** @param {string} id of an execution whose calls nobody asks for here any more: once it has ended, it tells them itself */
+function forgetCalls(id) {
+  live.value.calls.delete(id);
+  live.value.starts.delete(id);
 }
 
 /** @param {any} call */
 function noteCall(call) {
-  const {calls, starts} = live.value;
+  const {executions, calls, starts} = live.value;
   const id = call.executionId;
+  if (executions.has(id) && !isUnderWay(executions.get(id))) return;
   const known = calls.get(id) ?? new Map();
   calls.set(id, known);
   // No event comes before what it tells, so the earliest is the best.

@@ -1,8 +1,10 @@
 /** What a page reads from the API: nothing yet, an error, or the value. */
 import {useCallback, useEffect, useState} from './dom.js';
+import {onLive} from './live.js';
 
 /**
- * Read something whenever `inputs` change; a late answer to an earlier question is dropped.
+ * Read something whenever `inputs` change, and what failed once more when the daemon is back; a late answer to an earlier question
+ * is dropped, and the value stays until there is another.
  * @template T
  * @param {() => Promise<T>} read
  * @param {any[]} inputs
@@ -23,5 +25,6 @@ export function useLoaded(read, inputs) {
     };
   }, [...inputs, round]);
   const reload = useCallback(() => setRound((before) => before + 1), []);
+  useEffect(() => (state.error ? onLive(({name}) => name === 'gap' && reload()) : undefined), [state.error]);
   return {...state, reload};
 }

@@ -8,9 +8,14 @@ const LARGEST_SHOWN = 10 * 1024 * 1024;
 /** @param {{mediaType: string, bytes: number}} file */
 export const canBeShown = ({mediaType, bytes}) => SHOWN.has(mediaType) && bytes <= LARGEST_SHOWN;
 
-/** @param {{mimeType: string, data: string}} image with its bytes in base64 @returns {Blob | null} */
+/** @param {{mimeType: string, data: string}} image with its bytes in base64 @returns {Blob | null} null if it cannot be shown */
 export function decoded({mimeType, data}) {
-  return SHOWN.has(mimeType) ? new Blob([Uint8Array.from(atob(data), (each) => each.charCodeAt(0))], {type: mimeType}) : null;
+  if (!SHOWN.has(mimeType)) return null;
+  try {
+    return new Blob([Uint8Array.from(atob(data), (each) => each.charCodeAt(0))], {type: mimeType});
+  } catch {
+    return null; // it is not base64
+  }
 }
 
 /** @param {{url: string, mediaType: string}} file */

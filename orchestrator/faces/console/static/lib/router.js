@@ -65,6 +65,11 @@ export function wantsFocus() {
   return wanted;
 }
 
+/** Let the heading of the page that appears next take the focus. */
+export function focusHeading() {
+  headingWanted = true;
+}
+
 /** @returns {Route} */
 export const useRoute = () => useStore(route);
 

@@ -7,7 +7,7 @@ import {Store, useStore} from './store.js';
 
 const KEPT_AS = 'code-executor.session';
 const ANSWER_MS = 150; // other tabs have so long to tell their session
-const ENDED = 'Your session has ended. Sign in again to go on where you were.';
+const ENDED = 'Your session has ended. Sign in again to continue where you left off.';
 const KEY = /^[\x21-\x7e]{1,1000}$/; // what a header can carry
 const tabs = new BroadcastChannel(KEPT_AS);
 
@@ -79,9 +79,11 @@ export function tell(notice) {
 }
 
 export async function signOut() {
-  await request('DELETE', '/console/sessions').catch(() => {}); // without the daemon, forgetting it has to do
-  tabs.postMessage({ended: current()?.token});
+  const token = current()?.token;
+  tabs.postMessage({ended: token});
   end('You have signed out.');
+  // Nobody waits for the daemon; where it is away, having forgotten the token has to do.
+  await request('DELETE', '/console/sessions', {key: token}).catch(() => {});
 }
 
 /** @param {{body: object, key: string}} options @returns {Promise<Session>} */
@@ -136,6 +138,6 @@ function takeCode() {
 /** @param {import('./api.js').ApiError} error */
 function explain(error) {
   return error.code === 'code_invalid'
-    ? 'This link has been used, or is older than a minute. Run code-executor console again for a new one.'
+    ? 'This link has already been used or has expired. Run code-executor console to get a new one.'
     : error.message;
 }

@@ -34,11 +34,11 @@ export class Store {
  */
 export function useStore(store) {
   const [, render] = useReducer((count) => count + 1, 0);
+  const rendered = store.value;
   useEffect(() => {
-    const rendered = store.value;
     const stop = store.subscribe(render);
     if (store.value !== rendered) render(); // it changed before we listened
     return stop;
   }, [store]);
-  return store.value;
+  return rendered;
 }

@@ -6,18 +6,23 @@
  * @typedef {Call & {endMs: number, lane: number}} Bar
  */
 
+/** Pixels of the narrowest bar. */
+export const NARROWEST = 3;
+
 const UNDER_WAY = new Set(['in_flight', 'never_sent']);
 
 /** @param {Call} call @param {boolean} running whether the execution is under way */
 export const isUnderWay = (call, running) => running && UNDER_WAY.has(call.outcome);
 
 /**
- * Put each call into the first lane that is free when it begins, so that as many lanes are used as calls ran at once.
+ * Put each call into the first lane that is free when it begins, so that as many lanes are used as calls ran at once, or as
+ * are needed to see each of them.
  * @param {Call[]} calls
- * @param {{running?: boolean, nowMs?: number}} [state] `nowMs` since the program's start: calls under way last until then
+ * @param {{running?: boolean, nowMs?: number, leastMs?: number}} [state] `nowMs` since the program's start: calls under way last
+ *   until then; `leastMs` is the time whose place the narrowest bar takes
  * @returns {{bars: Bar[], lanes: number, endMs: number}} bars in order of their begin
  */
-export function layout(calls, {running = false, nowMs = 0} = {}) {
+export function layout(calls, {running = false, nowMs = 0, leastMs = 0} = {}) {
   const bars = calls
     .map((call) => ({...call, lane: 0, endMs: isUnderWay(call, running) ? Math.max(nowMs, call.startedMs) : call.startedMs + call.durationMs}))
     .sort((one, other) => one.startedMs - other.startedMs || one.number - other.number);
@@ -25,10 +30,13 @@ export function layout(calls, {running = false, nowMs = 0} = {}) {
   for (const bar of bars) {
     const lane = free.findIndex((at) => at <= bar.startedMs);
     bar.lane = lane < 0 ? free.length : lane;
-    free[bar.lane] = isUnderWay(bar, running) ? Infinity : bar.endMs;
+    free[bar.lane] = isUnderWay(bar, running) ? Infinity : Math.max(bar.endMs, bar.startedMs + leastMs);
   }
   return {bars, lanes: free.length, endMs: Math.max(nowMs, ...bars.map((bar) => bar.endMs), 0)};
 }
+
+/** The time whose place the narrowest bar takes, with a pixel beside it. @param {number} endMs @param {number} plot in pixels */
+export const leastMsOf = (endMs, plot) => ((NARROWEST + 1) * (endMs || 1)) / plot;
 
 /**
  * Round steps for an axis.

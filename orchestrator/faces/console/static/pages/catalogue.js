@@ -1,20 +1,15 @@
 /** Which tools there are, what knowing them costs, and how they are found. */
 import {get} from '../lib/api.js';
-import {html, useEffect, useMemo, useState} from '../lib/dom.js';
+import {html, useMemo, useState} from '../lib/dom.js';
 import {count, ms, percent, plural, tokens} from '../lib/format.js';
 import {useLoaded} from '../lib/load.js';
 import {useLive} from '../lib/live.js';
 import {Link, setQuery, useRoute} from '../lib/router.js';
-import {Badge, Empty, Loading, Page, Panel, Problem, Said} from '../components/ui.js';
+import {STATES} from '../components/servers.js';
+import {Badge, Empty, Loading, Page, Panel, Problem, Said, Typed} from '../components/ui.js';
 import {Bar, Compared} from './bars.js';
 import {atMost} from './figures_of.js';
 import {toolPath} from './links.js';
-
-const STATES = {
-  connected: {tone: 'ok', mark: '✓'},
-  connecting: {tone: 'info', mark: '…'},
-  down: {tone: 'bad', mark: '✕'},
-};
 
 const byTool = (stats) => new Map((stats?.tools ?? []).map((row) => [`${row.server}/${row.tool}`, row]));
 
@@ -77,31 +72,9 @@ function Costs({costs}) {
 }
 
 function SearchField({searched}) {
-  const [typed, setTyped] = useState(searched);
-  useEffect(() => setTyped(searched), [searched]);
-  useEffect(() => {
-    if (typed.trim() === searched) return undefined;
-    const timer = setTimeout(() => setQuery({q: typed.trim()}), 250);
-    return () => clearTimeout(timer);
-  }, [typed]);
-  const submit = (event) => {
-    event.preventDefault();
-    setQuery({q: typed.trim()});
-  };
-  return html`<form class="catalogue-search" role="search" onSubmit=${submit}>
-    <label class="field">
-      <span class="field-label">Search the way agents do</span>
-      <input
-        type="search"
-        value=${typed}
-        onInput=${(event) => setTyped(event.target.value)}
-        placeholder="read a text file"
-        maxlength="1000"
-        autocomplete="off"
-        spellcheck=${false}
-      />
-    </label>
-  </form>`;
+  return html`<div class="catalogue-search" role="search">
+    <${Typed} label="Search the way agents do" type="search" value=${searched} onValue=${(q) => setQuery({q})} placeholder="read a text file" maxlength="1000" />
+  </div>`;
 }
 
 function Found({searched, used}) {
@@ -170,7 +143,7 @@ function Server({server, state, tools, problem, tokens: cost, most, listed, used
         <span class="server-state"><${Badge} tone=${tone} mark=${mark}>${state}<//></span>
         <span class="server-tools">${plural(tools, 'tool')}</span>
         <span class="server-bar"><${Bar} part=${cost.full} whole=${most} inner=${cost.name} /></span>
-        <span class="server-cost amount">${tokens(cost.full)} <span class="unit">tokens</span></span>
+        <span class="server-cost amount">${tokens(cost.full)} tokens</span>
       </summary>
       ${shown && html`<${ServerTools} server=${server} cost=${cost} names=${names} used=${used} />`}
     </details>
@@ -181,12 +154,12 @@ function Server({server, state, tools, problem, tokens: cost, most, listed, used
 function ServerTools({server, cost, names, used}) {
   return html`<div class="server-inside">
     <dl class="levels">
-      <div><dt>Tokens of its names</dt><dd>${count(cost.name)}</dd></div>
+      <div><dt>Tokens: names</dt><dd>${count(cost.name)}</dd></div>
       <div><dt>with summaries</dt><dd>${count(cost.description)}</dd></div>
       <div><dt>whole definitions</dt><dd>${count(cost.full)}</dd></div>
     </dl>
     ${names.length === 0
-      ? html`<p class="note">It lists no tool that you may use.</p>`
+      ? html`<p class="note">It has no tools that you may use.</p>`
       : html`<ul class="tools">
           ${names.map(
             ([tool, summary]) => html`<li key=${tool}>
@@ -209,7 +182,6 @@ function Usage({row}) {
   return html`<p class="usage">
     <span>${plural(row.calls, 'call')} in the last 24 hours</span>
     ${row.errors > 0 && html`<span class="is-bad">${plural(row.errors, 'error')}</span>`}
-    <span>median ${ms(row.p50Ms)}</span>
-    <span title=${atMost(95)}>p95 ${ms(row.p95Ms)}</span>
+    ${row.p50Ms !== null && html`<span>median ${ms(row.p50Ms)}</span><span title=${atMost(95)}>p95 ${ms(row.p95Ms)}</span>`}
   </p>`;
 }

@@ -6,15 +6,24 @@ import {aloneIn, columnsOf, inWords} from './figures_of.js';
 
 const HEIGHT = 200;
 let loaded = null;
+let failures = 0;
 
-/** Fetch uPlot once, for the first chart. */
+/** Fetch uPlot once, for the first chart; when that failed, again for the next. */
 function load() {
   loaded ??= (async () => {
     const style = document.createElement('link');
     style.rel = 'stylesheet';
     style.href = '/console/vendor/uplot.css';
     document.head.append(style);
-    return (await import('/console/vendor/uplot.js')).default;
+    try {
+      // Browsers may remember that an address has failed, so the next attempt has another.
+      return (await import(`/console/vendor/uplot.js${failures ? `?${failures}` : ''}`)).default;
+    } catch (error) {
+      style.remove();
+      loaded = null;
+      failures += 1;
+      throw error;
+    }
   })();
   return loaded;
 }
@@ -67,16 +76,19 @@ function Drawn({columns, bucketSeconds, lines, format, label, onPoint}) {
   const latest = useRef(columns);
   latest.current = columns;
   const theme = useTheme();
+  const [failed, setFailed] = useState(false);
   useEffect(() => {
     let wanted = true;
     let observer;
-    load().then((Plot) => {
+    const draw = (Plot) => {
       if (!wanted) return;
+      setFailed(false);
       const width = () => Math.max(160, place.current.clientWidth);
       chart.current = new Plot(options({Plot, element: place.current, width: width(), bucketSeconds, lines, format, onPoint}), latest.current, place.current);
       observer = new ResizeObserver(() => chart.current.setSize({width: width(), height: HEIGHT}));
       observer.observe(place.current);
-    });
+    };
+    load().then(draw, () => wanted && setFailed(true));
     return () => {
       wanted = false;
       observer?.disconnect();
@@ -85,7 +97,10 @@ function Drawn({columns, bucketSeconds, lines, format, label, onPoint}) {
     };
   }, [theme, bucketSeconds]);
   useEffect(() => chart.current?.setData(columns), [columns[0].at(0), columns[0].at(-1), JSON.stringify(columns.slice(1))]);
-  return html`<div class="chart-drawn" ref=${place} role="img" aria-label=${label} style=${{minHeight: `${HEIGHT}px`}}></div>`;
+  return html`
+    ${failed && html`<p class="note" role="status">The chart could not be loaded. The table below has the same values.</p>`}
+    <div ref=${place} role="img" aria-label=${label} style=${{minHeight: failed ? '0' : `${HEIGHT}px`}}></div>
+  `;
 }
 
 function options({Plot, element, width, bucketSeconds, lines, format, onPoint}) {

@@ -1,15 +1,16 @@
 /** The API, described by itself: what one can ask for, what comes back, and a form to try it. */
 import {get} from '../lib/api.js';
 import {html, useEffect, useMemo, useRef, useState} from '../lib/dom.js';
-import {bytes, ms} from '../lib/format.js';
+import {bytes, count, ms, plural} from '../lib/format.js';
 import {useLoaded} from '../lib/load.js';
+import {save} from '../lib/pictures.js';
 import {current} from '../lib/session.js';
 import {Code} from '../components/code.js';
 import {Badge, Copy, Empty, Loading, Page, Panel, Problem} from '../components/ui.js';
 import {commonErrors, curlOf, errorIndex, formKey, initialForm, matching, missingValues, operationsOf, requestOf, topicsOf} from './openapi.js';
 import {Prose} from './prose.js';
 import {SchemaTree} from './schema_tree.js';
-import {constraints, kind, properties} from './schemas.js';
+import {constraints, decoded, kind, properties} from './schemas.js';
 
 const MOST_SHOWN = 200_000; // characters of an answer
 const TONES = {GET: 'info', POST: 'ok', PUT: 'warn', PATCH: 'warn', DELETE: 'bad'};
@@ -21,7 +22,7 @@ export default function Docs() {
     <${Page}
       title="API"
       lead=${html`Everything the console does, programs can do as well. Send a key as <code>Authorization: Bearer KEY</code>; here, your session is used.`}
-      actions=${html`<button type="button" onClick=${() => save().then(() => setUnsaved(null), setUnsaved)}>Save openapi.json</button>`}
+      actions=${html`<button type="button" onClick=${() => saveDescription().then(() => setUnsaved(null), setUnsaved)}>Save openapi.json</button>`}
     >
       ${unsaved && html`<${Problem} error=${unsaved} />`}
       ${description.error && html`<${Problem} error=${description.error} retry=${description.reload} />`}
@@ -32,13 +33,8 @@ export default function Docs() {
 }
 
 /** A link has no header for the session, so the file is made here. */
-async function save() {
-  const text = JSON.stringify(await get('/openapi.json'), null, 2);
-  const link = document.createElement('a');
-  link.href = URL.createObjectURL(new Blob([text], {type: 'application/json'}));
-  link.download = 'openapi.json';
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+async function saveDescription() {
+  save(new Blob([JSON.stringify(await get('/openapi.json'), null, 2)]), 'openapi.json');
 }
 
 function Description({root}) {
@@ -72,14 +68,14 @@ function Description({root}) {
       ${topics.length === 0 && html`<${Empty} title="No call matches."><p>Search for a part of its path, a word of its summary, or the code of an error.</p><//>`}
       ${topics.map(
         (topic) => html`<section key=${topic.id} class="docs-topic" aria-labelledby=${topic.id}>
-          <h2 id=${topic.id}>${topic.name}</h2>
+          <h2 id=${topic.id} tabindex="-1">${topic.name}</h2>
           ${topic.operations.map((each) => html`<${Operation} key=${each.id} operation=${each} root=${root} common=${common} open=${opened === each.id} onToggle=${note} />`)}
         </section>`,
       )}
       <section class="docs-topic" aria-labelledby="errors">
-        <h2 id="errors">Errors of every request</h2>
+        <h2 id="errors" tabindex="-1">Errors of every request</h2>
         <${Panel} label="Common errors">
-          <p>An error is a problem by RFC 9457: <code>code</code> stays the same, <code>detail</code> says what happened, and <code>hint</code> what to do. Any request can get these:</p>
+          <p>Errors are RFC 9457 problem documents: <code>code</code> stays the same, <code>detail</code> says what happened, and <code>hint</code> what to do. Any request can get these:</p>
           <${Errors} errors=${common} />
         <//>
       </section>
@@ -93,7 +89,7 @@ function ErrorIndex({operations, common}) {
   const index = useMemo(() => errorIndex(operations), [operations]);
   const isCommon = (code) => common.some((error) => error.code === code);
   return html`<section class="docs-topic" aria-labelledby="error-codes">
-    <h2 id="error-codes">Error codes</h2>
+    <h2 id="error-codes" tabindex="-1">Error codes</h2>
     <${Panel} label="Error codes">
       <ul class="errors">
         ${index.map(
@@ -110,8 +106,18 @@ function ErrorIndex({operations, common}) {
   </section>`;
 }
 
-const named = () => decodeURIComponent(location.hash.slice(1));
-const scrollTo = (id) => id && requestAnimationFrame(() => document.getElementById(id)?.scrollIntoView({block: 'start'}));
+const named = () => decoded(location.hash.slice(1));
+
+/** Show a part of the page, once it is there. @param {string} id @param {{focus?: boolean}} [options] */
+function scrollTo(id, {focus = false} = {}) {
+  if (!id) return;
+  requestAnimationFrame(() => {
+    const part = document.getElementById(id);
+    part?.scrollIntoView({block: 'start'});
+    // An operation takes the focus by its summary, a heading by itself.
+    if (focus) (part?.querySelector('summary') ?? part)?.focus({preventScroll: true});
+  });
+}
 
 /**
  * Which part the address names, scrolled to once it is there; a function that notes in the address what was opened, and
@@ -123,7 +129,7 @@ function useFragment(onAbsent) {
   const arrive = () => {
     if (!document.getElementById(named())) onAbsent();
     setFragment(named());
-    scrollTo(named());
+    scrollTo(named(), {focus: true});
   };
   useEffect(() => {
     scrollTo(named());
@@ -206,7 +212,7 @@ function Body({body, root}) {
   if (!body) return null;
   return html`<section>
     <h3>Body <code>${body.type}</code></h3>
-    ${properties(body.schema, root).length ? html`<${SchemaTree} schema=${body.schema} root=${root} />` : html`<p class="note">The bytes, as they are.</p>`}
+    ${properties(body.schema, root).length ? html`<${SchemaTree} schema=${body.schema} root=${root} />` : html`<p class="note">Raw bytes.</p>`}
   </section>`;
 }
 
@@ -228,7 +234,7 @@ function ReplyContent({type, schema, events, root}) {
   const named = Object.entries(events);
   if (named.length) {
     return html`<details class="schema-inner">
-      <summary><code>${type}</code>, ${named.length} kinds of events</summary>
+      <summary><code>${type}</code>, ${plural(named.length, 'event type')}</summary>
       <ul class="schema">
         ${named.map(([name, event]) => html`<li key=${name}><div class="schema-line"><code class="schema-name">${name}</code></div><${SchemaTree} schema=${event} root=${root} depth=${1} /></li>`)}
       </ul>
@@ -293,7 +299,7 @@ function TryForm({operation, root}) {
     </form>
     <${Answer} answer=${sending.answer} />
     <details class="raw">
-      <summary>The same with curl</summary>
+      <summary>As curl</summary>
       <${Copy} text=${curlOf(location.origin, request, operation.isPublic)} label="Copy curl" />
       <${Code} code=${curlOf(location.origin, request, operation.isPublic)} language="shell" label="curl" />
     </details>
@@ -351,16 +357,18 @@ function useSending() {
         credentials: 'omit',
         signal: controller.signal,
       });
-      answer = {status: response.status, reason: response.statusText, type: response.headers.get('Content-Type') ?? '', text: '', tookMs: performance.now() - began};
-      const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
+      answer = {status: response.status, reason: response.statusText, type: response.headers.get('Content-Type') ?? '', text: '', size: 0, tookMs: performance.now() - began};
+      const reader = response.body?.getReader();
+      const decoder = new TextDecoder();
       for (let piece; reader && !(piece = await reader.read()).done; ) {
-        answer = {...answer, text: answer.text.length > MOST_SHOWN ? answer.text : answer.text + piece.value, tookMs: performance.now() - began};
+        const text = answer.text.length > MOST_SHOWN ? answer.text : answer.text + decoder.decode(piece.value, {stream: true});
+        answer = {...answer, text, size: answer.size + piece.value.length, tookMs: performance.now() - began};
         setState({state: 'sending', answer});
       }
       setState({state: 'idle', answer});
     } catch (error) {
       if (controller.signal.aborted) setState((before) => ({...before, state: 'idle'}));
-      else setState({state: 'idle', answer: answer ?? {status: 0, reason: 'The daemon does not answer.', type: '', text: String(error.message ?? error), tookMs: performance.now() - began}});
+      else setState({state: 'idle', answer: answer ?? {status: 0, reason: 'The daemon does not answer.', type: '', text: String(error.message ?? error), size: 0, tookMs: performance.now() - began}});
     }
   };
   return {...state, send, stop: () => aborter.current?.abort()};
@@ -369,19 +377,21 @@ function useSending() {
 function Answer({answer}) {
   if (!answer) return html`<div role="status"></div>`;
   const isJson = /json/.test(answer.type);
+  const text = isJson ? indented(answer.text) : answer.text;
   return html`<div class="answer">
     <p role="status" class="answer-head">
       <${Badge} tone=${answer.status >= 400 || answer.status === 0 ? 'bad' : 'ok'}>${answer.status || 'no answer'}<//>
-      <span class="note">${[answer.reason, answer.type, bytes(answer.text.length), ms(answer.tookMs)].filter(Boolean).join(' · ')}</span>
+      <span class="note">${[answer.reason, answer.type, answer.status ? bytes(answer.size) : '', ms(answer.tookMs)].filter(Boolean).join(' · ')}</span>
     </p>
-    ${answer.text && html`<${Code} code=${isJson ? indented(answer.text) : answer.text.slice(0, MOST_SHOWN)} language=${isJson ? 'json' : null} label="Answer" />`}
+    ${text && html`<${Code} code=${text.slice(0, MOST_SHOWN)} language=${isJson ? 'json' : null} label="Answer" />`}
+    ${text.length > MOST_SHOWN && html`<p class="note">Only the first ${count(MOST_SHOWN)} characters are shown.</p>`}
   </div>`;
 }
 
 function indented(text) {
   try {
-    return JSON.stringify(JSON.parse(text), null, 2).slice(0, MOST_SHOWN);
+    return JSON.stringify(JSON.parse(text), null, 2);
   } catch {
-    return text.slice(0, MOST_SHOWN);
+    return text; // it has not come whole
   }
 }

@@ -18,7 +18,10 @@ export default function Figures() {
   const {query} = useRoute();
   const range = rangeOf(query.get('range'));
   const caller = query.get('caller') ?? '';
-  const stats = useLoaded(() => get('/stats', {since: sinceOf(range, serverNow()), caller}), [range.id, caller]);
+  const stats = useLoaded(async () => ({range, caller, found: await get('/stats', {since: sinceOf(range, serverNow()), caller})}), [range.id, caller]);
+  // Until the figures of another choice are there, those of the last one stay, and say whose they are.
+  const shown = stats.value ?? {range, caller, found: null};
+  const isLate = stats.loading && (shown.range !== range || shown.caller !== caller);
   // An answer about one caller names no other.
   const everybody = useLoaded(async () => (caller ? (await get('/stats', {since: sinceOf(range, serverNow())})).callers : null), [range.id, Boolean(caller)]);
   useEffect(() => {
@@ -28,12 +31,15 @@ export default function Figures() {
   return html`
     <${Page}
       title="Figures"
-      lead=${`What was executed ${during(range)}, how it went, and what it saved.`}
-      actions=${html`<${Filters} range=${range} caller=${caller} known=${everybody.value ?? stats.value?.callers ?? []} />`}
+      lead=${`What was executed ${during(shown.range)}, how it went, and what it saved.`}
+      actions=${html`<${Filters} range=${range} caller=${caller} known=${everybody.value ?? shown.found?.callers ?? []} />`}
     >
       ${stats.error && html`<${Problem} error=${stats.error} retry=${stats.reload} />`}
       ${!stats.value && !stats.error && html`<${Loading} label="Loading the figures" />`}
-      ${stats.value && (stats.value.executions > 0 ? html`<${Shown} stats=${stats.value} range=${range} caller=${caller} />` : html`<${Nothing} range=${range} caller=${caller} />`)}
+      ${shown.found &&
+      html`<div class="figures" aria-busy=${String(isLate)}>
+        ${shown.found.executions > 0 ? html`<${Shown} stats=${shown.found} range=${shown.range} caller=${shown.caller} />` : html`<${Nothing} range=${shown.range} caller=${shown.caller} />`}
+      </div>`}
     <//>
   `;
 }
@@ -48,14 +54,14 @@ function Filters({range, caller, known}) {
       )}
     </div>
     ${who?.seesAllExecutions &&
-    html`<${Select} label="Caller" value=${caller} options=${[{value: '', label: 'Everybody'}, ...names]} onChange=${(value) => setQuery({caller: value})} />`}
+    html`<${Select} label="Caller" value=${caller} options=${[{value: '', label: 'All callers'}, ...names]} onChange=${(value) => setQuery({caller: value})} />`}
   `;
 }
 
 function Nothing({range, caller}) {
   return html`<${Empty} title=${`Nothing was executed ${during(range)}${caller ? ` by ${caller}` : ''}.`}>
     <p>
-      ${range.id !== '7d' && html`<button type="button" class="as-link" onClick=${() => setQuery({range: '7d'})}>Look at 7 days</button>, or `}
+      ${range.id !== '7d' && html`<button type="button" class="as-link" onClick=${() => setQuery({range: '7d'})}>Show 7 days</button>, or `}
       <${Link} href="/console/try">run a program<//>, or connect an agent with <code>code-executor connect</code>.
     </p>
   <//>`;
@@ -67,18 +73,18 @@ function Shown({stats, range, caller}) {
     <div class="charts">
       <${Chart}
         title="Executions"
-        about=${`Each bar is ${lasting(stats.bucketSeconds)}.`}
+        about=${`Each bar covers ${lasting(stats.bucketSeconds)}.`}
         buckets=${stats.series}
         bucketSeconds=${stats.bucketSeconds}
         format=${count}
         lines=${[
           {name: 'executions', label: 'all', colour: '--accent', bars: true},
-          {name: 'failed', label: 'went wrong', colour: '--bad', bars: true},
+          {name: 'failed', label: 'unsuccessful', colour: '--bad', bars: true},
         ]}
       />
       <${Chart}
         title="Tool calls"
-        about=${stats.executions ? `${count(stats.toolCalls / stats.executions)} for each execution.` : null}
+        about=${stats.executions ? `${count(stats.toolCalls / stats.executions)} per execution.` : null}
         buckets=${stats.series}
         bucketSeconds=${stats.bucketSeconds}
         format=${count}
@@ -100,7 +106,7 @@ function Shown({stats, range, caller}) {
       />
       <${Outcomes} stats=${stats} range=${range} caller=${caller} />
     </div>
-    <${Saved} counted=${stats.tokens} executions=${stats.executions} range=${range} />
+    <${Saved} counted=${stats.tokens} range=${range} />
     <div class="tables">
       <${Tools} title="Most used tools" rows=${stats.tools.slice(0, 10)} />
       <${Tools} title="Slowest tools" rows=${slowestTools(stats.tools)} />
@@ -116,7 +122,7 @@ function Totals({stats, range}) {
   const {all: saved} = savedOf(stats.tokens);
   return html`<dl class="totals" aria-label=${`Totals ${during(range)}`}>
     <${Total} name="Executions" value=${count(stats.executions)} more=${languages(stats.languages)} />
-    <${Total} name="Went wrong" value=${percent(wrong, stats.executions)} more=${`${plural(wrong, 'execution')}, not counting cancelled ones`} tone=${wrong ? 'bad' : undefined} />
+    <${Total} name="Unsuccessful" value=${percent(wrong, stats.executions)} more=${`${plural(wrong, 'execution')}, not counting cancelled ones`} tone=${wrong ? 'bad' : undefined} />
     <${Total} name="Tool calls" value=${count(stats.toolCalls)} more=${plural(stats.tools.length, 'tool')} />
     <${Total} name="Median time" value=${ms(stats.latency.p50Ms)} more=${html`<span title=${atMost(99)}>p99 ${ms(stats.latency.p99Ms)}</span>`} />
     <${Total} name="Median wait" value=${ms(stats.queue.p50Ms)} more=${html`<span title=${atMost(99)}>p99 ${ms(stats.queue.p99Ms)}</span>`} />
@@ -154,7 +160,7 @@ function Outcomes({stats, range, caller}) {
   </section>`;
 }
 
-function Saved({counted, executions, range}) {
+function Saved({counted, range}) {
   const {definitions, results, bytesPerToken} = counted;
   const saved = savedOf(counted);
   const mostDefined = Math.max(definitions.full, definitions.here);
@@ -162,24 +168,24 @@ function Saved({counted, executions, range}) {
   return html`<${Panel} title=${`Tokens saved ${during(range)}`}>
     <div class="saved">
       <section>
-        <h3>Against loading every definition <${Gain} value=${saved.definitions} than="all definitions" /></h3>
+        <h3>Against loading every definition <${Gain} value=${saved.definitions} /></h3>
         <dl class="compared">
           <${Compared} name="Every definition" part=${definitions.full} whole=${mostDefined} figure=${tokens(definitions.full)} />
           <${Compared} name="The executor’s own" part=${definitions.here} whole=${mostDefined} figure=${tokens(definitions.here)} tone="ok" />
         </dl>
         <p class="note">
-          ${plural(executions, 'execution')} times the definitions of all tools that the caller’s role may use, against those of the executor’s own tools. As if each
-          execution were one request of a model that carries them.
+          Assumes one model request per execution: the definitions of all tools that the caller’s role may use, compared with the executor’s own.
         </p>
       </section>
       <section>
-        <h3>Against returning every result <${Gain} value=${saved.results} than="the results" /></h3>
+        <h3>Against returning every result <b>${tokens(saved.results)}</b></h3>
         <dl class="compared">
           <${Compared} name="Results of tools" part=${results.returned} whole=${mostReturned} figure=${tokens(results.returned)} />
           <${Compared} name="Printed by programs" part=${results.printed} whole=${mostReturned} figure=${tokens(results.printed)} tone="ok" />
         </dl>
         <p class="note">
-          Estimated from bytes, ${bytesPerToken} for a token: what tools returned to programs, against what programs printed for the model.
+          Estimated at ${bytesPerToken} bytes per token: what tools returned to programs, compared with what those programs printed. Programs that
+          printed more than they received count as zero.
         </p>
       </section>
     </div>
@@ -187,8 +193,8 @@ function Saved({counted, executions, range}) {
 }
 
 /** What was saved, or by how much it was more than without the executor. */
-function Gain({value, than}) {
-  return value < 0 ? html`<b class="is-bad">${tokens(-value)} more than ${than}</b>` : html`<b>${tokens(value)}</b>`;
+function Gain({value}) {
+  return value < 0 ? html`<b class="is-bad">${tokens(-value)} more than all definitions</b>` : html`<b>${tokens(value)}</b>`;
 }
 
 /** @param {{title: string, columns: {name: string, number?: boolean, minor?: boolean, title?: string}[], rows: any[][], empty: string}} props what is minor is left out where there is no room */
@@ -237,7 +243,7 @@ function Executions({title, rows, measure, of}) {
       html`<time datetime=${row.acceptedAt} title=${row.acceptedAt}>${ago(row.acceptedAt, serverNow())}</time>`,
       of(row),
     ])}
-    empty="There is none."
+    empty="None."
   />`;
 }
 
@@ -245,7 +251,7 @@ function Callers({rows}) {
   return html`<${Listed}
     title="Callers"
     class="is-wide"
-    columns=${[{name: 'Caller'}, NUMBER('Executions'), NUMBER('Went wrong'), NUMBER('Tool calls', MINOR), NUMBER('Output', MINOR)]}
+    columns=${[{name: 'Caller'}, NUMBER('Executions'), NUMBER('Unsuccessful'), NUMBER('Tool calls', MINOR), NUMBER('Output', MINOR)]}
     rows=${rows.map((row) => [
       html`<button type="button" class="as-link" onClick=${() => setQuery({caller: row.caller}, {replace: false})}><${Said}>${row.caller}<//></button>`,
       count(row.executions),
@@ -253,6 +259,6 @@ function Callers({rows}) {
       count(row.toolCalls),
       bytes(row.outputBytes),
     ])}
-    empty="There is none."
+    empty="None."
   />`;
 }

@@ -13,11 +13,11 @@ export const rangeOf = (id) => RANGES.find((range) => range.id === id) ?? RANGES
 export const during = (range) => `in the last ${range.label.replace(/^1 /, '')}`;
 
 /** What a percentile says. */
-export const atMost = (percentile) => `${percentile} of 100 took at most this long`;
+export const atMost = (percentile) => `${percentile} % took at most this long`;
 
-/** What was saved; less than nothing when it was a loss. */
+/** What was saved; less than nothing when definitions were a loss. Of results, each program's are counted alone, by the daemon. */
 export function savedOf({definitions, results}) {
-  const saved = {definitions: definitions.full - definitions.here, results: results.returned - results.printed};
+  const saved = {definitions: definitions.full - definitions.here, results: results.saved};
   return {...saved, all: saved.definitions + saved.results};
 }
 

@@ -5,8 +5,8 @@ import {Servers} from '../components/servers.js';
 import {Command, Empty, Loading, OnPath, Page, Panel, Problem, Sparkline} from '../components/ui.js';
 import {get, serverNow} from '../lib/api.js';
 import {useNow} from '../lib/clock.js';
-import {html, useEffect, useRef, useState} from '../lib/dom.js';
-import {useExecutions} from '../lib/executions.js';
+import {html, useEffect, useState} from '../lib/dom.js';
+import {Newcomers, useExecutions} from '../lib/executions.js';
 import {inState, pace, read} from '../lib/filters.js';
 import {count, ms} from '../lib/format.js';
 import {useLive} from '../lib/live.js';
@@ -24,12 +24,12 @@ export default function Live() {
   const filters = read(query);
   const before = query.get('before');
   const list = useExecutions(filters, before);
-  const fresh = useFresh(list.rows, JSON.stringify([filters, before]));
+  const fresh = useFresh(list, JSON.stringify([filters, before]));
   const servers = [...live.servers.values()];
   return html`<${Page} title="Live" lead="Executions as they run, and what they run on." actions=${html`<${Connection} state=${live.connection} older=${Boolean(before)} />`}>
     <${Welcome} />
     <${Figures} live=${live} stats=${stats} />
-    <${Panel} title="Servers"><${Servers} servers=${servers} /><//>
+    <${Panel} title="Servers">${live.load ? html`<${Servers} servers=${servers} />` : html`<${Loading} />`}<//>
     <${Panel} title="Executions" class="is-flush">
       <${Filters} filters=${filters} callers=${callersOf(stats, live)} tools=${toolsOf(stats, live)} />
       <${Listed} list=${list} filters=${filters} before=${before} calls=${live.calls} fresh=${fresh} />
@@ -43,10 +43,14 @@ function Listed({list, filters, before, calls, fresh}) {
     setQuery({before: to}, {replace: false, state: {cameFromNewer: to !== null}});
     event.currentTarget.closest('.panel').scrollIntoView();
   };
-  if (error && !rows.length) return html`<div class="panel-body"><${Problem} error=${error} retry=${reload} /></div>`;
+  // While the daemon is away, the banner says so.
+  const isSaid = error?.status === 0 && rows.length > 0;
+  const problem = error && !isSaid && html`<div class="panel-body"><${Problem} error=${error} retry=${reload} /></div>`;
+  if (problem && !rows.length) return problem;
   if (!rows.length && loading) return html`<div class="panel-body"><${Loading} /></div>`;
   if (!rows.length) return Object.keys(filters).length || before ? html`<${NothingFits} />` : html`<${NothingYet} />`;
   return html`
+    ${problem}
     <${ExecutionTable} rows=${rows} calls=${calls} fresh=${fresh} />
     ${(before || next !== null) &&
     html`<nav class="paging" aria-label="Pages of the list">
@@ -123,8 +127,8 @@ function Welcome() {
       <h2>Welcome</h2>
       <p>
         Agents send programs here; each runs in a sandbox of its own and calls tools. This page shows them as they run. Open one to see
-        its program, its output and each tool call. <${Link} href="/console/catalogue">Catalogue<//> has the tools and what they cost,
-        ${' '}<${Link} href="/console/figures">Figures<//> what was saved, and <${Link} href="/console/try">Try it<//> runs a program of yours.
+        its program, its output and each tool call. <${Link} href="/console/catalogue">Catalogue<//> lists the tools and what they cost,
+        ${' '}<${Link} href="/console/figures">Figures<//> shows what was saved, and <${Link} href="/console/try">Try it<//> runs your own program.
       </p>
     </div>
     <button type="button" onClick=${dismiss}>Got it</button>
@@ -153,17 +157,12 @@ function useStats(connected) {
   return stats;
 }
 
-/** Which rows came while one looked at the same list. */
-function useFresh(rows, list) {
-  const seen = useRef({list: '', ids: new Set()});
-  const fresh = new Set();
-  if (seen.current.list === list) for (const {executionId} of rows) if (!seen.current.ids.has(executionId)) fresh.add(executionId);
-  useEffect(() => {
-    if (!rows.length) return;
-    const isSame = seen.current.list === list;
-    seen.current = {list, ids: new Set(isSame ? [...seen.current.ids, ...rows.map((row) => row.executionId)].slice(-2000) : rows.map((row) => row.executionId))};
-  }, [rows, list]);
-  return fresh;
+/** Which rows came while one looked at the same list; until another has been read, its rows are those of before. */
+function useFresh({rows, loading}, list) {
+  const [newcomers] = useState(() => new Newcomers());
+  const now = performance.now();
+  if (!loading) newcomers.note(rows, list, now);
+  return newcomers.fresh(now);
 }
 
 const callersOf = (stats, {executions}) =>

@@ -1,4 +1,5 @@
 /** The description of the API, as the page shows it. Pure functions. */
+import {quoted} from '../lib/curl.js';
 import {sample} from './schemas.js';
 
 const METHODS = ['get', 'post', 'put', 'patch', 'delete'];
@@ -162,9 +163,4 @@ export function curlOf(origin, request, isPublic) {
   if (request.body !== null) parts.push(request.headers['Content-Type'] === BYTES_TYPE ? '--data-binary @FILE' : `--data ${quoted(request.body)}`);
   parts.push(quoted(origin + request.path));
   return parts.join(' \\\n  ');
-}
-
-/** A word that a shell takes as it is. */
-export function quoted(text) {
-  return `'${String(text).replaceAll("'", `'\\''`)}'`;
 }

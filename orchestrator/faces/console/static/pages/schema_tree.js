@@ -7,7 +7,7 @@ import {Prose} from './prose.js';
 const DEEPEST = 5;
 const MOST_FIELDS = 200;
 
-/** @param {{schema: any, root?: any, depth?: number, optional?: boolean}} props `optional` says which are not required */
+/** @param {{schema: any, root?: any, depth?: number}} props */
 export function SchemaTree({schema, root = schema, depth = 0}) {
   const fields = properties(schema, root);
   if (!fields.length) return null;

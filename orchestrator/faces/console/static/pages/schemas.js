@@ -28,7 +28,8 @@ export function resolved(schema, root) {
   return isObject(found) ? found : {};
 }
 
-function decoded(part) {
+/** @param {string} part of an address; one that is not well-formed stays as it is */
+export function decoded(part) {
   try {
     return decodeURIComponent(part);
   } catch {

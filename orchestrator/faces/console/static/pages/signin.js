@@ -1,13 +1,15 @@
 /** Signing in: with the link of the command line, or with a key. */
 import {Command, Field, OnPath, Page, Panel, Problem} from '../components/ui.js';
-import {html, useState} from '../lib/dom.js';
+import {html, useEffect, useState} from '../lib/dom.js';
 import {signInWithKey, useSession} from '../lib/session.js';
 
 export default function SignIn() {
   const {notice} = useSession();
+  const [said, setSaid] = useState('');
+  useEffect(() => setSaid(notice), [notice]); // what is there from the start is not read out
   return html`<${Page} title="Sign in" lead="See what agents do, while they do it.">
     <div class="signin">
-      ${notice && html`<p class="notice" role="status">${notice}</p>`}
+      <p class=${said ? 'notice' : 'hidden-text'} role="status">${said}</p>
       <${Panel} title="With a link">
         <p>Run this in the installation directory on the daemon’s machine. It opens a link that signs you in; the link works once, for a minute.</p>
         <${Command} text=".venv/bin/code-executor console" />
@@ -35,7 +37,7 @@ function KeyForm() {
     }
   };
   return html`<form onSubmit=${submit}>
-    <p>It is exchanged for a session of at most eight hours, and not kept.</p>
+    <p>The key is exchanged for a session of up to eight hours and is not stored.</p>
     <${Field} label="Key">
       <input name="key" type="password" required autocomplete="off" spellcheck=${false} placeholder="Paste a key from secrets/" />
     <//>

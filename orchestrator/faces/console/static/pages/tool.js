@@ -1,7 +1,7 @@
 /** One tool: what it says of itself, how it is called, who may call it, and how its calls went. */
 import {get} from '../lib/api.js';
 import {html, useState} from '../lib/dom.js';
-import {bytes, count, ms, percent, visible, words} from '../lib/format.js';
+import {bytes, count, LANGUAGES, ms, percent, visible, words} from '../lib/format.js';
 import {useLoaded} from '../lib/load.js';
 import {Link} from '../lib/router.js';
 import {useSession} from '../lib/session.js';
@@ -14,20 +14,16 @@ import {SchemaTree} from './schema_tree.js';
 import {properties} from './schemas.js';
 import {resultType} from './texts.js';
 
-const LANGUAGES = [
-  {id: 'typescript', label: 'TypeScript'},
-  {id: 'python', label: 'Python'},
-];
 const SHAPES = {
   declared: 'The server declares the shape of the result.',
   observed: 'The server declares no shape; this one was observed in its results. Treat it as a guide; it is not guaranteed.',
-  unknown: 'The server declares no shape, and no result of it has been seen yet. After the first call there is one.',
+  unknown: 'The server declares no shape, and no result has been seen yet. It appears after the first call.',
 };
 const HINTS = {
-  readOnlyHint: ['reads only', 'changes things'],
-  destructiveHint: ['may destroy', 'destroys nothing'],
+  readOnlyHint: ['reads only', 'may change data'],
+  destructiveHint: ['destructive', 'not destructive'],
   idempotentHint: ['safe to repeat', 'not safe to repeat'],
-  openWorldHint: ['reaches the outside', 'stays inside'],
+  openWorldHint: ['reaches external systems', 'reaches no external systems'],
 };
 
 export default function Tool({params: {server, tool}}) {
@@ -48,9 +44,9 @@ export default function Tool({params: {server, tool}}) {
 }
 
 function Missing({error}) {
-  return html`<${Empty} title="This tool is not there.">
+  return html`<${Empty} title="There is no such tool.">
     <p><${Said}>${error.detail}<//></p>
-    <p><${Link} href="/console/catalogue">Look at all tools<//></p>
+    <p><${Link} href="/console/catalogue">See all tools<//></p>
   <//>`;
 }
 
@@ -59,7 +55,7 @@ function Shown({info, path}) {
     <div class="beside">
       <div class="beside-main">
         <${Panel} title="Description from the server">
-          ${info.description ? html`<${Paragraphs} text=${info.description} />` : html`<p class="note">Nothing: the server gives no description.</p>`}
+          ${info.description ? html`<${Paragraphs} text=${info.description} />` : html`<p class="note">The server gives no description.</p>`}
           <${Hints} annotations=${info.annotations} />
         <//>
         <${Calling} info=${info} />
@@ -157,7 +153,7 @@ function Access({path}) {
     html`<ul class="roles">
       ${access.value.roles.map(
         ({role, allowed, rule, keys}) => html`<li key=${role}>
-          <div class="roles-head"><strong><${Said}>${role}<//></strong><${Badge} tone=${allowed ? 'ok' : 'muted'} mark=${allowed ? '✓' : '✕'}>${allowed ? 'may' : 'may not'}<//></div>
+          <div class="roles-head"><strong><${Said}>${role}<//></strong><${Badge} tone=${allowed ? 'ok' : 'muted'} mark=${allowed ? '✓' : '✕'}>${allowed ? 'allowed' : 'not allowed'}<//></div>
           <p class="note"><${Said}>${rule}<//></p>
           ${keys?.length > 0 && html`<p class="note">Keys: <${Said}>${keys.join(', ')}<//></p>`}
         </li>`,

@@ -1,20 +1,20 @@
 /** Write a program, run it, and see what it does while it does it. */
 import {get, text as readText} from '../lib/api.js';
 import {html, useCallback, useEffect, useReducer, useRef, useState} from '../lib/dom.js';
-import {count, ms, plural, visible} from '../lib/format.js';
+import {count, LANGUAGES, language as nameOf, ms, plural, visible} from '../lib/format.js';
 import {Link, setQuery, useRoute} from '../lib/router.js';
 import {Confirm} from '../components/confirm.js';
+import {Pictures} from '../components/files.js';
 import {Output} from '../components/output.js';
 import {Timeline} from '../components/timeline.js';
 import {Empty, Field, Loading, Outcome, Page, Panel, Problem, Said, Select} from '../components/ui.js';
 import {asideOf, draftOf, dropAside, isChanged, keepDraft, keepLanguage, keptLanguage, replaceDraft, setAside, takeBack} from '../editor/drafts.js';
-import {LANGUAGES, exampleProgram, languageOf, starter} from '../editor/programs.js';
+import {exampleProgram, languageOf, starter} from '../editor/programs.js';
 import {start, stop, useRun} from '../editor/run.js';
 import {completions, wrappersOf} from '../editor/wrappers.js';
 import {executionPath} from './links.js';
 
 const [SHORTEST_SECONDS, LONGEST_SECONDS] = [1, 300];
-const LABELS = Object.fromEntries(LANGUAGES.map(({id, label}) => [id, label]));
 const isMac = /Mac|iPhone|iPad/.test(navigator.platform);
 
 export default function Try() {
@@ -77,7 +77,7 @@ export default function Try() {
       ${notice && html`<${Problem} error=${notice} />`}
       ${asideOf(language) !== null && html`<${Aside} language=${language} onRestore=${() => settleAside(takeBack)} onDrop=${() => settleAside(dropAside)} />`}
       <div class="try" onKeyDown=${keys}>
-        <${Panel} label="Program" class="try-program">
+        <${Panel} label="Program">
           <div class="try-bar">
             <${Select} label="Language" value=${language} options=${LANGUAGES.map(({id, label}) => ({value: id, label}))} onChange=${change} />
             <${Field} label=${`Timeout, ${SHORTEST_SECONDS} to ${LONGEST_SECONDS} s`}>
@@ -99,7 +99,7 @@ export default function Try() {
       </div>
       ${asks &&
       html`<${Confirm} title="Start over?" yes="Start over" no="Keep my program" onYes=${startOver} onClose=${() => setAsks(false)}>
-        <p>The first example takes the place of the ${LABELS[language]} program that you have written.</p>
+        <p>Your ${nameOf(language)} program will be replaced by the first example.</p>
       <//>`}
     <//>
   `;
@@ -114,7 +114,7 @@ function refusalOf({code, timeoutSeconds}) {
 /** What was written before another program was opened. */
 function Aside({language, onRestore, onDrop}) {
   return html`<div class="try-aside" role="status">
-    <p>The ${LABELS[language]} program that you had written was set aside.</p>
+    <p>The ${nameOf(language)} program that you had written was set aside.</p>
     <button type="button" onClick=${onRestore}>Restore your draft</button>
     <button type="button" onClick=${onDrop}>Discard it</button>
   </div>`;
@@ -146,9 +146,9 @@ function useProgramOfAddress(query, language, show, tell) {
 
 async function programOf(id) {
   const path = `/executions/${encodeURIComponent(id)}`;
-  const execution = await get(path);
+  const execution = await get(path, {length: 1}); // its output is not wanted
   if (!execution.programKept || !languageOf(execution.language)) {
-    throw Object.assign(new Error('The program of this execution was not kept.'), {hint: 'Write it anew, or start from another execution.'});
+    throw Object.assign(new Error('The program of this execution was not kept.'), {hint: 'Write it again, or start from another execution.'});
   }
   return {text: await readText(`${path}/program`), language: execution.language};
 }
@@ -246,7 +246,7 @@ function Result({run, onLine}) {
         ${result?.mistakes.length > 0 && html`<${Mistakes} mistakes=${result.mistakes} onLine=${onLine} />`}
       </div>`}
       ${(run.id || !run.error) && html`<${Output} chunks=${chunks} running=${run.state === 'running'} />`}
-      <${Pictures} images=${result?.images ?? []} />
+      ${result?.images?.length > 0 && html`<div class="pictures"><${Pictures} images=${result.images} /></div>`}
     <//>
     ${calls.length > 0 && html`<${Panel} title="Tool calls" class="is-flush"><${Timeline} calls=${calls} running=${run.state === 'running'} /><//>`}
   `;
@@ -269,15 +269,4 @@ function Mistakes({mistakes, onLine}) {
       </li>`,
     )}
   </ul>`;
-}
-
-/** Pictures as the program showed them; their bytes are in the result. */
-function Pictures({images}) {
-  const [urls, setUrls] = useState([]);
-  useEffect(() => {
-    const made = images.map(({mimeType, data}) => URL.createObjectURL(new Blob([Uint8Array.from(atob(data), (each) => each.charCodeAt(0))], {type: mimeType})));
-    setUrls(made);
-    return () => made.forEach((url) => URL.revokeObjectURL(url));
-  }, [images.length]);
-  return urls.length > 0 && html`<div class="pictures">${urls.map((url, index) => html`<img key=${url} src=${url} alt=${`Picture ${index + 1} of the program`} />`)}</div>`;
 }
