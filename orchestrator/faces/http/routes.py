@@ -45,6 +45,7 @@ from orchestrator.domain.errors import (
     ToolDenied,
     ToolNotFound,
     TooManyInBackground,
+    TooManyStreams,
     TooManyUploads,
     TooManyWorkspaces,
     UnsupportedContentType,
@@ -404,6 +405,7 @@ ROUTES = (
         (Reply("The events, until you leave.", media_type=events.EVENT_STREAM, events=feed.EVENTS),),
         query=events.EventsQuery,
         parameters=(LAST_EVENT_ID,),
+        errors=(TooManyStreams,),
     ),
     Route(
         "GET",
@@ -432,7 +434,7 @@ ROUTES = (
         "Open a session of the console with a one-time code or with a key",
         (Reply("The session.", console.Session, status=201),),
         body=console.SessionRequest,
-        errors=(SignInCodeInvalid, NotForSessions, MalformedJson, CodeTooLarge),
+        errors=(SignInCodeInvalid, NotForSessions, MalformedJson, CodeTooLarge, BodyTooSlow),
         public=True,
     ),
     Route(
@@ -527,6 +529,7 @@ ROUTES = (
         "getMetrics",
         "Read the metrics in Prometheus' format",
         (Reply("The metrics.", media_type="text/plain"),),
+        errors=(NotForYourRole,),
     ),
     Route(
         "GET",

@@ -56,7 +56,7 @@ function Row({execution, calls, fresh}) {
         <span>${[what, did || (toolCalls ? plural(toolCalls, 'call') : '')].filter(Boolean).join(' · ')}</span>
       </div>
     </td>
-    <td class="wide-only"><bdi>${caller}</bdi></td>
+    <td class="by wide-only" title=${visible(caller)}><bdi>${caller}</bdi></td>
     <td class="wide-only">${what}</td>
     <td class="number wide-only">${toolCalls ? count(toolCalls) : html`<span class="muted">0</span>`}</td>
     <td class="number took"><${Took} execution=${execution} /><div class="narrow-only muted">${time(acceptedAt)}</div></td>
