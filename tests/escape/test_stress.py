@@ -6,6 +6,7 @@ from bench.testbed.engine import containers_of
 from tests.support.installation import Installation
 from tests.support.stress import IMAGE, STRESSORS, WORKERS, StressNgMissing, ensure_image, stressed
 
+pytestmark = pytest.mark.timeout(600)  # the first of them builds the image
 SECONDS = 3
 LEAST_PROGRAMS = 5
 
