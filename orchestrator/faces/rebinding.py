@@ -49,6 +49,8 @@ class HostCheck:
 
 def _address(netloc: str) -> tuple[str | None, int | None] | None:
     """Return the name and the port in a Host header, or in what follows the scheme of an Origin."""
+    if any(mark in netloc for mark in "/?#"):
+        return None
     try:
         parts = urlsplit(f"//{netloc}")
         return None if "@" in parts.netloc else (parts.hostname, parts.port)

@@ -6,7 +6,7 @@ import asyncio
 import json
 
 from aiohttp import web
-from pydantic import Field, ValidationError
+from pydantic import ConfigDict, Field, ValidationError
 
 from orchestrator.domain.errors import BodyTooSlow, CodeTooLarge, InvalidRequest, MalformedJson, NotForSessions
 from orchestrator.faces.auth import presented_key
@@ -29,6 +29,8 @@ class Code(Body):
 
 class SessionRequest(Body):
     """A one-time code; without one, the key in the header opens the session."""
+
+    model_config = ConfigDict(extra="forbid")
 
     code: str | None = Field(None, max_length=200)
 
@@ -98,6 +100,6 @@ async def _read(request: web.Request) -> SessionRequest:
     try:
         return SessionRequest.model_validate(json.loads(body or b"{}"))
     except ValidationError as error:
-        raise InvalidRequest("`code` must be a text of at most 200 characters.") from error
+        raise InvalidRequest("The body may have `code`, a text of at most 200 characters, and nothing else.") from error
     except (ValueError, RecursionError) as error:
         raise MalformedJson("The body must be JSON.") from error

@@ -82,6 +82,16 @@ def test_a_program_of_very_many_pieces_stays_plain() -> None:
     assert sum(len(line) for line in lines[1]) == 8
 
 
+def test_what_a_terminal_would_obey_is_spelled_out_in_a_command() -> None:
+    body = {"code": "# \x7f\x9b31m\u202e\u200b\u2028\U000e0100\u3164 größer 数 😀"}
+    command = ask("lib/curl.js", "module.curl('http://127.0.0.1:9091/execute', body)", body=body)
+    words = shlex.split(command)
+    assert json.loads(words[words.index("--data-raw") + 1]) == body
+    assert all(character.isprintable() or character == "\n" for character in command)
+    assert "größer 数 😀" in command
+    assert "\u3164" not in command
+
+
 def test_command_survives_a_shell() -> None:
     body: dict[str, Any] = {"language": "python", "code": "print('it''s', \"$HOME\", `x`)\n!\\"}
     command = ask("lib/curl.js", "module.curl('http://127.0.0.1:9091/execute', body)", body=body)

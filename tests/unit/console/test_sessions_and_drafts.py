@@ -101,3 +101,37 @@ def test_only_pictures_that_can_be_shown_are_decoded() -> None:
         "lib/pictures.js", "return images.map((image) => module.decoded(image)?.size ?? null);", images=images
     )
     assert shown == [2, None, None]
+
+
+def test_a_tab_that_was_signed_out_takes_up_a_session_of_the_same_caller_only() -> None:
+    token = on_a_page(
+        "lib/session.js",
+        SIGNED_IN
+        + """
+        await session.restore();
+        await session.signOut();
+        const expiresAt = new Date(Date.now() + 3_600_000).toISOString();
+        const other = new BroadcastChannel('code-executor.session');
+        for (const caller of ['mallory', 'ann']) other.postMessage({begun: {token: `another of ${caller}`, caller, role: 'x', expiresAt}});
+        await page.until(() => session.current());
+        other.close();
+        return session.current().token;
+        """,
+    )
+    assert token == "another of ann"
+
+
+def test_a_link_of_another_caller_says_who_one_is_now() -> None:
+    notice = on_a_page(
+        "lib/session.js",
+        SIGNED_IN
+        + """
+        const expiresAt = new Date(Date.now() + 3_600_000).toISOString();
+        const body = {token: 't', caller: 'mallory', role: 'developer', expiresAt};
+        page.answers['POST /console/sessions'] = [{body}];
+        location.hash = '#code=abc';
+        await session.restore();
+        return session.told();
+        """,
+    )
+    assert notice == "The link signed you in as mallory, role developer. Before, you were ann."

@@ -28,6 +28,8 @@ def test_names_of_this_machine_and_addresses_are_let_in(host):
         ("127.0.0.1.evil.com", "it names 127.0.0.1.evil.com"),
         ("a:b:c", "it names a:b:c"),
         ("localhost@evil.com", "it names localhost@evil.com"),
+        ("127.0.0.1/evil.com", "it names 127.0.0.1/evil.com"),
+        ("localhost?evil.com", "it names localhost?evil.com"),
     ],
 )
 def test_a_name_that_was_made_to_point_here_is_refused(host, found):

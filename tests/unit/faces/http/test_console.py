@@ -111,6 +111,7 @@ async def test_a_rotated_key_ends_its_sessions_and_what_they_listen_to(place):
         (b"{}", 422, "invalid_request"),
         (b'{"code": null}', 422, "invalid_request"),
         (b'{"code": 3}', 422, "invalid_request"),
+        (b'{"role": "admin"}', 422, "invalid_request"),
         (b'{"code": "' + b"x" * 300 + b'"}', 422, "invalid_request"),
         (b'{"code": "guess"}', 401, "code_invalid"),
         (b"[", 400, "malformed_json"),

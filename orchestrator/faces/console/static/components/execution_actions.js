@@ -28,14 +28,14 @@ export function ExecutionActions({execution, program, onChange, onError}) {
     document.querySelector('h1')?.focus({preventScroll: true}); // the button that had the focus goes
     onChange(ended);
   });
+  // Somebody else's program does not get into a workspace of ours.
+  const asked = () => requestOf({...execution, workspace: isForeign ? undefined : execution.workspace}, program);
   const again = doing('again', async () => {
-    // It goes on when this page is closed. Somebody else's program does not get into a workspace of ours.
-    const workspace = isForeign ? undefined : execution.workspace;
-    const started = await post('/execute', {...requestOf({...execution, workspace}, program), background: true});
+    const started = await post('/execute', {...asked(), background: true}); // it goes on when this page is closed
     navigate(executionPath(started.executionId));
   });
   const command = () =>
-    program === null ? curl(`${location.origin}/executions/${id}`) : curl(`${location.origin}/execute`, requestOf(execution, program));
+    program === null ? curl(`${location.origin}/executions/${id}`) : curl(`${location.origin}/execute`, asked());
   return html`
     ${isUnderWay(execution) &&
     html`<button type="button" class="danger" disabled=${busy === 'cancel'} onClick=${() => setAsking('cancel')}>${busy === 'cancel' ? 'Cancelling…' : 'Cancel'}</button>`}

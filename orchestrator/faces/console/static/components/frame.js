@@ -79,7 +79,7 @@ function Account({session}) {
 /** Minutes are enough, and none flickers. */
 const remaining = (left) => (left < 60_000 ? 'less than a minute' : ms(Math.floor(left / 60_000) * 60_000));
 
-/** Says so when the daemon is away or refuses us its events, but not for a hiccup, and when a link gave no session. */
+/** Says so when the daemon is away or refuses us its events, but not for a hiccup, and what a link did. */
 export function Banner() {
   const {connection, refusal, load} = useLive();
   const {notice} = useSession();
@@ -94,7 +94,7 @@ export function Banner() {
     </div>`}
     ${notice &&
     html`<div class="banner tone-info">
-      <span>${notice} You are still signed in.</span>
+      <span>${notice}</span>
       <button type="button" onClick=${() => tell('')}>Dismiss</button>
     </div>`}
     ${problem && html`<div class="banner tone-warn"><strong>Programs cannot run now.</strong> <bdi>${problem}</bdi></div>`}

@@ -34,7 +34,13 @@ export const isChanged = (language) => ![starter(language), read(`${language}.or
 export function replaceDraft(language, text) {
   write(language, text);
   write(`${language}.origin`, text);
+  dropOwner(language);
 }
+
+/** Whose program the draft is, until it is accepted as one's own; null for one's own. */
+export const ownerOf = (language) => read(`${language}.owner`);
+export const keepOwner = (language, caller) => write(`${language}.owner`, caller);
+export const dropOwner = (language) => remove(`${language}.owner`);
 
 /** Keep the draft for later, if somebody has written it. */
 export function setAside(language) {
@@ -49,6 +55,7 @@ export function takeBack(language) {
   const text = asideOf(language);
   dropAside(language);
   setAside(language);
+  dropOwner(language);
   write(language, text);
   return text;
 }

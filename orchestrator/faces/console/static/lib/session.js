@@ -8,6 +8,7 @@ import {Store, useStore} from './store.js';
 const KEPT_AS = 'code-executor.session';
 const ANSWER_MS = 150; // other tabs have so long to tell their session
 const ENDED = 'Your session has ended. Sign in again to continue where you left off.';
+const STILL = 'You are still signed in.';
 const KEY = /^[\x21-\x7e]{1,1000}$/; // what a header can carry
 const tabs = new BroadcastChannel(KEPT_AS);
 
@@ -18,6 +19,8 @@ const tabs = new BroadcastChannel(KEPT_AS);
  */
 const state = new Store(/** @type {SessionState} */ ({session: null, who: null, notice: ''}));
 
+let last = /** @type {string | undefined} */ (undefined); // the caller that was signed in last, in this page
+
 export const current = () => state.value.session;
 
 /** @returns {SessionState} */
@@ -27,29 +30,41 @@ export const useSession = () => useStore(state);
 export async function restore() {
   onRefusal(() => end(ENDED));
   const code = takeCode();
+  const before = code ? read()?.caller : undefined;
   const problem = code ? await signInWithCode(code).then(() => null, explain) : '';
-  const kept = problem === null ? null : (read() ?? (await ofAnotherTab()));
+  const others = problem === null || !read() ? await ofOtherTabs() : [];
   tabs.onmessage = ({data}) => hear(data);
   addEventListener('hashchange', followLink);
-  if (kept) await begin(kept, problem);
+  if (problem === null) return tellIfAnother(before ?? others.find(({caller}) => caller !== current()?.caller)?.caller);
+  // Where tabs are signed in as different callers, nobody is guessed: a link of somebody else may have opened one of them.
+  const kept = read() ?? (others.every(({caller}) => caller === others[0].caller) ? (others[0] ?? null) : null);
+  if (kept) await begin(kept, problem && `${problem} ${STILL}`);
   else if (problem) end(problem);
+  return undefined;
 }
 
 /** A link that is pasted into an open tab changes the fragment only; one that no longer works leaves the session as it is. */
 async function followLink() {
   const code = takeCode();
-  if (code) await signInWithCode(code).catch((error) => tell(explain(error)));
+  if (!code) return;
+  const before = last;
+  const left = (error) => tell(current() ? `${explain(error)} ${STILL}` : explain(error));
+  await signInWithCode(code).then(() => tellIfAnother(before), left);
 }
 
-/** @returns {Promise<Session | null>} */
-function ofAnotherTab() {
+/** A link may be somebody else's, and what is done from now on would be done in their name. @param {string | undefined} before */
+function tellIfAnother(before) {
+  const session = current();
+  if (session && before && before !== session.caller) tell(`The link signed you in as ${session.caller}, role ${session.role}. Before, you were ${before}.`);
+}
+
+/** @returns {Promise<Session[]>} */
+function ofOtherTabs() {
   return new Promise((resolve) => {
     const told = /** @type {Session[]} */ ([]);
     tabs.onmessage = ({data}) => data.session && told.push(data.session);
     tabs.postMessage({wanted: true});
-    // Where tabs are signed in as different callers, nobody is guessed: a link of somebody else may have opened one of them.
-    const agreed = () => (told.every(({caller}) => caller === told[0].caller) ? (told[0] ?? null) : null);
-    setTimeout(() => resolve(agreed()), ANSWER_MS);
+    setTimeout(() => resolve(told), ANSWER_MS);
   });
 }
 
@@ -57,7 +72,7 @@ function ofAnotherTab() {
 function hear({wanted, begun, ended}) {
   const session = current();
   if (wanted && session) tabs.postMessage({session});
-  if (begun && !session) begin(begun);
+  if (begun && !session && (last ?? begun.caller) === begun.caller) begin(begun); // never as somebody else
   if (ended && ended === session?.token) end('You have signed out.');
 }
 
@@ -72,6 +87,8 @@ export async function signInWithKey(key) {
   if (!KEY.test(key)) throw new ApiError(401, {code: 'unauthenticated'});
   await beginHere(await exchange({body: {}, key}));
 }
+
+export const told = () => state.value.notice;
 
 /** @param {string} notice an empty one takes it away */
 export function tell(notice) {
@@ -99,6 +116,7 @@ async function beginHere(session) {
 
 /** @param {Session} session @param {string} [notice] */
 async function begin(session, notice = '') {
+  last = session.caller;
   sessionStorage.setItem(KEPT_AS, JSON.stringify(session));
   setToken(session.token);
   state.set({session, who: null, notice});

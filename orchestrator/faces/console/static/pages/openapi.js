@@ -1,5 +1,5 @@
 /** The description of the API, as the page shows it. Pure functions. */
-import {quoted} from '../lib/curl.js';
+import {quoted, spelledOut} from '../lib/curl.js';
 import {sample} from './schemas.js';
 
 const METHODS = ['get', 'post', 'put', 'patch', 'delete'];
@@ -160,7 +160,7 @@ export function curlOf(origin, request, isPublic) {
   if (request.headers.Accept === EVENTS_TYPE) parts.push('-N');
   if (!isPublic) parts.push('-H "Authorization: Bearer $CODE_EXECUTOR_KEY"');
   for (const [name, value] of Object.entries(request.headers)) parts.push(`-H ${quoted(`${name}: ${value}`)}`);
-  if (request.body !== null) parts.push(request.headers['Content-Type'] === BYTES_TYPE ? '--data-binary @FILE' : `--data ${quoted(request.body)}`);
+  if (request.body !== null) parts.push(request.headers['Content-Type'] === BYTES_TYPE ? '--data-binary @FILE' : `--data ${quoted(spelledOut(request.body))}`);
   parts.push(quoted(origin + request.path));
   return parts.join(' \\\n  ');
 }

@@ -3,12 +3,13 @@ import {get, text as readText} from '../lib/api.js';
 import {html, useCallback, useEffect, useReducer, useRef, useState} from '../lib/dom.js';
 import {count, LANGUAGES, language as nameOf, ms, plural, visible} from '../lib/format.js';
 import {Link, setQuery, useRoute} from '../lib/router.js';
+import {current} from '../lib/session.js';
 import {Confirm} from '../components/confirm.js';
 import {Pictures} from '../components/files.js';
 import {Output} from '../components/output.js';
 import {Timeline} from '../components/timeline.js';
 import {Empty, Field, Loading, Outcome, Page, Panel, Problem, Said, Select} from '../components/ui.js';
-import {asideOf, draftOf, dropAside, isChanged, keepDraft, keepLanguage, keptLanguage, replaceDraft, setAside, takeBack} from '../editor/drafts.js';
+import {asideOf, draftOf, dropAside, dropOwner, isChanged, keepDraft, keepLanguage, keepOwner, keptLanguage, ownerOf, replaceDraft, setAside, takeBack} from '../editor/drafts.js';
 import {exampleProgram, languageOf, starter} from '../editor/programs.js';
 import {start, stop, useRun} from '../editor/run.js';
 import {completions, wrappersOf} from '../editor/wrappers.js';
@@ -23,7 +24,7 @@ export default function Try() {
   const [language, setLanguage] = useState(() => languageOf(query.get('language')) ?? languageOf(keptLanguage()) ?? 'typescript');
   const [seconds, setSeconds] = useState('30');
   const [notice, setNotice] = useState(null);
-  const [asks, setAsks] = useState(false);
+  const [asks, setAsks] = useState(/** @type {'' | 'over' | 'foreign'} */ (''));
   const [, render] = useReducer((times) => times + 1, 0);
   const run = useRun();
   const begin = useRef(() => {});
@@ -33,6 +34,7 @@ export default function Try() {
     const refusal = refusalOf(program);
     setNotice(refusal);
     if (refusal) return;
+    if (ownerOf(language) !== null) return setAsks('foreign');
     editor.current.showMistakes([]);
     start(program);
   };
@@ -50,6 +52,10 @@ export default function Try() {
   const startOver = () => {
     replaceDraft(language, starter(language));
     show(language);
+  };
+  const runForeign = () => {
+    dropOwner(language);
+    begin.current();
   };
   const settleAside = (settle) => {
     settle(language);
@@ -76,6 +82,7 @@ export default function Try() {
     <${Page} title="Try it" lead="Run a program in a sandbox of its own. It calls tools as functions; what it prints is its result.">
       ${notice && html`<${Problem} error=${notice} />`}
       ${asideOf(language) !== null && html`<${Aside} language=${language} onRestore=${() => settleAside(takeBack)} onDrop=${() => settleAside(dropAside)} />`}
+      ${ownerOf(language) !== null && html`<p class="note" role="status">This is <bdi>${ownerOf(language)}</bdi>’s program. It runs with your role: read it first.</p>`}
       <div class="try" onKeyDown=${keys}>
         <${Panel} label="Program">
           <div class="try-bar">
@@ -84,7 +91,7 @@ export default function Try() {
               <input type="number" min=${SHORTEST_SECONDS} max=${LONGEST_SECONDS} step="1" value=${seconds} onInput=${(event) => setSeconds(event.target.value)} />
             <//>
             <div class="actions">
-              <button type="button" onClick=${() => (isChanged(language) ? setAsks(true) : startOver())}>Start over</button>
+              <button type="button" onClick=${() => (isChanged(language) ? setAsks('over') : startOver())}>Start over</button>
               ${run.state === 'running'
                 ? html`<button type="button" class="danger" disabled=${!run.id || run.stopping} onClick=${stop}>${run.stopping ? 'Stopping…' : 'Stop'}</button>`
                 : html`<button type="button" class="primary" onClick=${() => begin.current()}>Run <kbd>${isMac ? '⌘' : 'Ctrl'} ↵</kbd></button>`}
@@ -97,9 +104,13 @@ export default function Try() {
           <${Result} run=${run} onLine=${(line) => editor.current?.goTo(line)} />
         </div>
       </div>
-      ${asks &&
-      html`<${Confirm} title="Start over?" yes="Start over" no="Keep my program" onYes=${startOver} onClose=${() => setAsks(false)}>
+      ${asks === 'over' &&
+      html`<${Confirm} title="Start over?" yes="Start over" no="Keep my program" onYes=${startOver} onClose=${() => setAsks('')}>
         <p>Your ${nameOf(language)} program will be replaced by the first example.</p>
+      <//>`}
+      ${asks === 'foreign' &&
+      html`<${Confirm} title=${`Run this program as ${current()?.caller}?`} yes="Run it" tone="primary" onYes=${runForeign} onClose=${() => setAsks('')}>
+        <p><strong>This is <bdi>${ownerOf(language)}</bdi>’s program; it would run with your role.</strong> Read it first.</p>
       <//>`}
     <//>
   `;
@@ -132,6 +143,7 @@ function useProgramOfAddress(query, language, show, tell) {
         tell(null);
         if (program.text !== draftOf(program.language)) setAside(program.language);
         replaceDraft(program.language, program.text);
+        if (program.owner && program.owner !== current()?.caller) keepOwner(program.language, program.owner);
         show(program.language);
         // Loaded once: after a reload the draft counts, with what was written since.
         setQuery({language: program.language, from: '', server: '', tool: ''});
@@ -150,7 +162,7 @@ async function programOf(id) {
   if (!execution.programKept || !languageOf(execution.language)) {
     throw Object.assign(new Error('The program of this execution was not kept.'), {hint: 'Write it again, or start from another execution.'});
   }
-  return {text: await readText(`${path}/program`), language: execution.language};
+  return {text: await readText(`${path}/program`), language: execution.language, owner: execution.caller};
 }
 
 async function exampleOf(server, tool, language) {
