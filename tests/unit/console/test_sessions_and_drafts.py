@@ -98,7 +98,7 @@ def test_only_pictures_that_can_be_shown_are_decoded() -> None:
         {"mimeType": "image/svg+xml", "data": "aGk="},
     ]
     shown = on_a_page(
-        "lib/pictures.js", "return images.map((image) => module.decoded(image)?.size ?? null);", images=images
+        "lib/pictures.js", "return images.map((image) => module.decoded(image)?.content.size ?? null);", images=images
     )
     assert shown == [2, None, None]
 
@@ -112,7 +112,9 @@ def test_a_tab_that_was_signed_out_takes_up_a_session_of_the_same_caller_only() 
         await session.signOut();
         const expiresAt = new Date(Date.now() + 3_600_000).toISOString();
         const other = new BroadcastChannel('code-executor.session');
-        for (const caller of ['mallory', 'ann']) other.postMessage({begun: {token: `another of ${caller}`, caller, role: 'x', expiresAt}});
+        for (const caller of ['mallory', 'ann']) {
+          other.postMessage({begun: {token: `another of ${caller}`, caller, role: 'x', expiresAt}});
+        }
         await page.until(() => session.current());
         other.close();
         return session.current().token;
