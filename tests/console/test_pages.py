@@ -165,6 +165,7 @@ async def test_what_a_program_prints_stays_text(place: Place) -> None:
         output = visit.page.get_by_role("region", name="stdout")
         await expect(output).to_contain_text("<script>document.title = 'pwned'</script><img src=x onerror=alert(1)>")
         await expect(output).not_to_contain_text("\u202e")
+        await expect(output).to_contain_text("⟨OSC 0;title⟩")
         assert "pwned" not in await visit.page.title()
         assert await visit.page.locator("script").count() == scripts
         assert await output.locator("img").count() == 0

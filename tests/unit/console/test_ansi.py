@@ -1,4 +1,4 @@
-"""Terminal colours become styles; every other sequence is dropped."""
+"""Terminal colours become styles; other sequences are dropped, unless they hold a text, which is shown."""
 
 from __future__ import annotations
 
@@ -57,18 +57,47 @@ def test_parameters_become_a_style(parameters: str, style: dict[str, Any]) -> No
     [
         "\x1b[2J",  # clear the screen
         "\x1b[1A\x1b[2K",  # go up and erase the line
-        "\x1b]0;a title\x07",
-        "\x1b]52;c;c3RvbGVu\x1b\\",  # write to the clipboard
-        "\x1b]8;;https://example.org\x1b\\",  # a link
-        "\x1bPq#0;2;0;0;0\x1b\\",  # a picture
+        "\x1b]8;;\x1b\\",  # the end of a link
+        "\x1b]\x07",
         "\x1b[?1049h",
         "\x1b[>4;2m",  # ends with m but sets no colour
         "\x1b(B",
         "\x1bc",  # reset
+        "\x1b7\x1b8\x1b=\x1b>\x1bM",  # the cursor and the keypad
     ],
 )
 def test_other_sequences_are_dropped(sequence: str) -> None:
     assert parse(f"a{sequence}b") == {"text": "ab", "spans": [], "style": {}}
+
+
+@pytest.mark.parametrize(
+    ("sequence", "shown"),
+    [
+        ("\x1b]0;IGNORE ALL RULES\x07", "⟨OSC 0;IGNORE ALL RULES⟩"),
+        ("\x1b]52;c;c3RvbGVu\x1b\\", "⟨OSC 52;c;c3RvbGVu⟩"),  # write to the clipboard
+        ("\x1b]8;;https://example.org\x1b\\", "⟨OSC 8;;https://example.org⟩"),  # a link
+        ("\x1bPq#0;2;0;0;0\x1b\\", "⟨DCS q#0;2;0;0;0⟩"),  # a picture
+        ("\x1bXtext\x1b\\", "⟨SOS text⟩"),
+        ("\x1b^text\x1b\\", "⟨PM text⟩"),
+        ("\x1b_text\x1b\\", "⟨APC text⟩"),
+    ],
+)
+def test_text_that_a_terminal_would_not_print_is_shown(sequence: str, shown: str) -> None:
+    subdued = [{"from": 1, "to": 1 + len(shown), "style": {"dim": True}}]
+    assert parse(f"a{sequence}b") == {"text": f"a{shown}b", "spans": subdued, "style": {}}
+
+
+def test_colour_goes_on_behind_a_title() -> None:
+    parsed = parse("\x1b[31ma\x1b]0;t\x07b")
+    styles = [({"fg": "1"}, "a"), ({"dim": True}, "⟨OSC 0;t⟩"), ({"fg": "1"}, "b")]
+    assert [(each["style"], parsed["text"][each["from"] : each["to"]]) for each in parsed["spans"]] == styles
+
+
+@pytest.mark.parametrize(
+    "text", ["\x1bI\x1bG\x1bN\x1bO\x1bR\x1bE", "\x1b%I\x1b#G", f"\x1b[{'73;' * 40}m", "\x1bPnever ended"]
+)
+def test_text_that_is_spelt_with_escapes_stays(text: str) -> None:
+    assert parse(text)["text"] == text
 
 
 def test_concealed_text_is_shown() -> None:
@@ -105,4 +134,4 @@ def test_plain_text_has_no_look() -> None:
 
 
 def test_an_escape_within_a_title_ends_it() -> None:
-    assert parse("\x1b]0;one\x1b]0;two\x07end")["text"].endswith("0;oneend")
+    assert parse("\x1b]0;one\x1b]0;two\x07end")["text"].endswith("0;one⟨OSC 0;two⟩end")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.unit.console.javascript import ask
+from tests.unit.console.javascript import STATIC, ask
 
 pytestmark = pytest.mark.processes
 
@@ -51,11 +52,63 @@ def test_full_time_names_its_zone() -> None:
         ("evil\u202egnp.exe", "evil⟨U+202E⟩gnp.exe"),
         ("zero\u200bwidth\ufeff", "zero⟨U+200B⟩width⟨U+FEFF⟩"),
         ("tag\U000e0041", "tag⟨U+E0041⟩"),
-        ("👩\u200d💻 é 日本", "👩\u200d💻 é 日本"),
+        ("a\U000e0100b", "a⟨U+E0100⟩b"),
+        ("a\ufe00\ufe01\ufe0f", "a⟨U+FE00⟩⟨U+FE01⟩⟨U+FE0F⟩"),
+        ("👍\ufe0f\ufe0e", "👍\ufe0f⟨U+FE0E⟩"),
+        ("5\ufe0f", "5⟨U+FE0F⟩"),
+        ("a\u200c\u200db", "a⟨U+200C⟩⟨U+200D⟩b"),
+        ("a\u200d b", "a⟨U+200D⟩ b"),
+        ("👩\u200d\u200d💻", "👩⟨U+200D⟩⟨U+200D⟩💻"),
+        ("👩\u200c💻", "👩⟨U+200C⟩💻"),
+        ("\u034f\u115f\u17b4\u180b\u2800", "⟨U+034F⟩⟨U+115F⟩⟨U+17B4⟩⟨U+180B⟩⟨U+2800⟩"),
+        ("\u3164\uffa0\U0001d173", "⟨U+3164⟩⟨U+FFA0⟩⟨U+1D173⟩"),
     ],
 )
 def test_what_would_be_invisible_is_shown(text: str, shown: str) -> None:
     assert ask("lib/format.js", "module.visible(text)", text=text) == shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "👩\u200d💻 é 日本",
+        "👨\u200d👩\u200d👧\u200d👦",  # a family
+        "👩\u200d❤\ufe0f\u200d💋\u200d👨",
+        "🏳\ufe0f\u200d🌈",
+        "🇫🇮",
+        "1\ufe0f\u20e3 #\ufe0f\u20e3",  # keycaps
+        "👍🏽 👩🏽\u200d🔬",  # skin tones
+        "❤\ufe0f ❤\ufe0e ©\ufe0f",
+        "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645",  # Persian
+        "क्\u200dष",  # Devanagari
+        "ශ්\u200dරී",  # Sinhala
+        "한국어 e\u0301",
+    ],
+)
+def test_what_scripts_and_emoji_need_stays(text: str) -> None:
+    assert ask("lib/format.js", "[module.visible(text), module.growth(text)]", text=text) == [text, []]
+
+
+def test_growth_is_what_becomes_longer() -> None:
+    grown = ask("lib/format.js", "module.growth(text)", text="a\u200bb\x00\U000e0041")
+    assert grown == [{"at": 1, "by": 7}, {"at": 3, "by": 0}, {"at": 4, "by": 7}]
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [("a b.txt", "a b.txt"), (" ", '" "'), ("\u3000", '"\u3000"'), ("", '""'), ("a ", '"a "'), ("\u2800", "⟨U+2800⟩")],
+)
+def test_name_that_could_be_overlooked_is_in_quotes(name: str, shown: str) -> None:
+    assert ask("lib/format.js", "module.fileName(name)", name=name) == shown
+
+
+def test_the_editor_marks_the_same_characters() -> None:
+    def expression(path: Path) -> str:
+        return path.read_text(encoding="utf-8").partition("const HIDDEN =\n")[2].partition("\n")[0]
+
+    written = expression(STATIC / "lib" / "format.js")
+    assert written.endswith("/gu;")
+    assert expression(STATIC.parent / "editor" / "editor.js") == written
 
 
 def test_lone_surrogate_is_replaced() -> None:

@@ -61,6 +61,33 @@ def test_colour_is_where_it_was_though_pictures_are_longer() -> None:
     assert line["spans"] == [{"from": 8, "to": 11, "style": {"fg": "1"}}]
 
 
+def test_colour_between_an_emoji_and_its_selector_marks_nothing() -> None:
+    (line,) = asked(ALL, "\x1b[31m❤\x1b[32m\ufe0f\x1b[0m x\u200b\x1b[1mbold\n")
+    assert line["text"] == "❤\ufe0f x⟨U+200B⟩bold"
+    assert line["spans"] == [
+        {"from": 0, "to": 1, "style": {"fg": "1"}},
+        {"from": 1, "to": 2, "style": {"fg": "2"}},
+        {"from": 12, "to": 16, "style": {"bold": True}},
+    ]
+
+
+def test_lines_show_every_character_that_is_hidden_elsewhere() -> None:
+    missed = ask(
+        "lib/lines.js",
+        "(async () => { const {visible} = await import(format); const missed = [];"
+        " for (let code = 0; code < 0x110000; code += 1) { const text = String.fromCodePoint(code);"
+        " if (code === 10 || code === 13 || code === 27 || visible(text) === text) continue;"
+        " const lines = new module.Lines(); lines.append(`a${text}\\n`);"
+        " if (lines.at(0).text !== `a${visible(text)}`) missed.push(code); } return missed; })()",
+        format=(STATIC / "lib" / "format.js").as_uri(),
+    )
+    assert missed == []
+
+
+def test_what_a_title_holds_is_shown() -> None:
+    assert texts("a\x1b]0;b\u200b\x07\n") == ["a⟨OSC 0;b⟨U+200B⟩⟩"]
+
+
 def test_tabs_lead_to_the_next_column_that_counts() -> None:
     assert texts("a\tb\n1234567\tc\n") == ["a       b", "1234567 c"]
 
@@ -107,6 +134,9 @@ HOSTILE = [
     "\t\u202e\x1b[31m\u202e",
     "\x1b[1",
     "\t" + "\x1b[31m" + "\u202e" * 14,
+    "\u200d",
+    "👩\u200d",
+    "\x1b]0;\u200d\x07",
 ]
 
 

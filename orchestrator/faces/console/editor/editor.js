@@ -25,6 +25,10 @@ import {
 } from '@codemirror/view';
 import {tags} from '@lezer/highlight';
 
+// As in ../static/lib/format.js, which is no part of this bundle.
+const HIDDEN =
+  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u2028\u2029\u2800\ufff9-\ufffb]|\p{Cs}|(?![\u200c\u200d\ufe0e\ufe0f])\p{Default_Ignorable_Code_Point}|[\u200c\u200d](?!(?<=[\p{L}\p{M}].)[\p{L}\p{M}]|(?<=[\p{Extended_Pictographic}\p{Emoji_Modifier}]\ufe0f?\u200d)\p{Extended_Pictographic})|[\ufe0e\ufe0f](?<!\p{Extended_Pictographic}.)(?!(?<=[0-9#*].)\u20e3)/gu;
+
 const LANGUAGES = {
   typescript: () => [javascript({typescript: true}), indentUnit.of('  ')],
   python: () => [python(), indentUnit.of('    ')],
@@ -179,7 +183,7 @@ export function createEditor({root, text, language, label, description, complete
       extensions: [
         lineNumbers(),
         highlightActiveLineGutter(),
-        highlightSpecialChars(),
+        highlightSpecialChars({addSpecialChars: HIDDEN}),
         history(),
         drawSelection(),
         EditorView.lineWrapping,

@@ -1,6 +1,6 @@
 /** What is known of an execution beside what it printed: facts, limits, mistakes, denials, workspace. */
 import {html} from '../lib/dom.js';
-import {bytes, count, fullTime, language, ms, percent, plural, time, visible, words} from '../lib/format.js';
+import {bytes, count, fileName, fullTime, language, ms, percent, plural, time, visible, words} from '../lib/format.js';
 import {isUnderWay} from '../lib/filters.js';
 import {Link} from '../lib/router.js';
 import {Took} from './executions.js';
@@ -39,7 +39,7 @@ const MOST_NAMES = 10;
 /** @param {string[]} files */
 function namesOf(files) {
   if (!files.length) return null;
-  const names = files.slice(0, MOST_NAMES).map((name, index) => html`${index ? ', ' : ''}<bdi>${visible(name)}</bdi>`);
+  const names = files.slice(0, MOST_NAMES).map((name, index) => html`${index ? ', ' : ''}<bdi>${fileName(name)}</bdi>`);
   return html`${names}${files.length > MOST_NAMES ? ` and ${count(files.length - MOST_NAMES)} more` : ''}`;
 }
 
@@ -123,7 +123,7 @@ export function LeftOut({files, number}) {
   return html`<div class="aside">
     <p class="muted">${plural(number, 'file was', 'files were')} not kept:</p>
     <ul class="told">
-      ${files.map(({name, bytes: size, why}) => html`<li key=${name}><bdi>${visible(name)}</bdi>${' '}<span class="muted">${bytes(size)}, ${words(why)}</span></li>`)}
+      ${files.map(({name, bytes: size, why}) => html`<li key=${name}><bdi>${fileName(name)}</bdi>${' '}<span class="muted">${bytes(size)}, ${words(why)}</span></li>`)}
     </ul>
   </div>`;
 }

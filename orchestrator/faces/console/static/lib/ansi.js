@@ -1,6 +1,7 @@
 /**
- * Colours of a terminal, out of what programs print. Only colours and styles are obeyed; every other sequence (moving the
- * cursor, titles, links, clipboard) is dropped, and concealed text is shown. Pure functions.
+ * Colours of a terminal, out of what programs print. Only colours and styles are obeyed. What moves the cursor is dropped; what
+ * holds text that a terminal would not print (titles, links, clipboard) is shown, as is concealed text: whoever reads the output
+ * as it is, such as a model, reads it too. Pure functions.
  */
 
 /**
@@ -14,12 +15,18 @@ const MOST_SEQUENCES = 200; // of a line
 /** @type {Style} */
 export const PLAIN = Object.freeze({});
 
-// CSI … final | OSC … BEL or ST | DCS, SOS, PM, APC … ST | other escapes of two or three characters
+// CSI … final | OSC … BEL or ST | DCS, SOS, PM, APC … ST | the few other escapes that programs print: character sets, keypad,
+// cursor, reset. Any other stays, since a text could be spelt with their letters.
 const SEQUENCE =
-  /\u001b\[([0-?]*)[ -/]*([@-~])|\u001b\][^\u0007\u001b]{0,1000}(?:\u0007|\u001b\\)|\u001b[PX^_][^\u001b]{0,1000}\u001b\\|\u001b[ -/]+[0-~]|\u001b[0-Z\\^-~]/g;
+  /\u001b\[([0-?]{0,100})[ -/]{0,2}([@-~])|\u001b(\])([^\u0007\u001b]{0,1000})(?:\u0007|\u001b\\)|\u001b([PX^_])([^\u001b]{0,1000})\u001b\\|\u001b[()][0AB]|\u001b[78=>Mc\\]/g;
+const STRINGS = {']': 'OSC', P: 'DCS', X: 'SOS', '^': 'PM', _: 'APC'};
+const END_OF_LINK = '8;;';
+
+/** @type {Style} */
+const SUBDUED = Object.freeze({dim: true});
 
 /**
- * Take the sequences out of a line.
+ * Take the sequences out of a line; one that holds a text becomes ⟨OSC 0;text⟩.
  * @param {string} line
  * @param {Style} [style] as the line before left it
  * @returns {{text: string, spans: Span[], style: Style}} spans have no gaps worth a style: what is plain has none
@@ -28,8 +35,8 @@ export function parse(line, style = PLAIN) {
   if (style === PLAIN && !line.includes('\u001b')) return {text: line, spans: [], style};
   const spans = [];
   let text = '';
-  const add = (piece) => {
-    if (piece && style !== PLAIN) spans.push({from: text.length, to: text.length + piece.length, style});
+  const add = (piece, look = style) => {
+    if (piece && look !== PLAIN) spans.push({from: text.length, to: text.length + piece.length, style: look});
     text += piece;
   };
   let end = 0;
@@ -38,6 +45,8 @@ export function parse(line, style = PLAIN) {
     if ((count += 1) > MOST_SEQUENCES) break; // what follows is shown as it is
     add(line.slice(end, found.index));
     end = found.index + found[0].length;
+    const [kind, content] = [found[3] ?? found[5], found[4] ?? found[6]];
+    if (content && content !== END_OF_LINK) add(`⟨${STRINGS[kind]} ${content}⟩`, SUBDUED);
     if (found[2] === 'm' && !/[<-?]/.test(found[1])) style = styled(style, found[1]);
   }
   add(line.slice(end));

@@ -89,10 +89,11 @@ export const words = (name) => (name ?? NONE).replaceAll('_', ' ');
 /** An id short enough for a table. @param {string} id */
 export const shortId = (id) => id.slice(0, 8);
 
-// Controls but tab and newline, C1, soft hyphen, bidi controls, zero-width and invisible characters, lone surrogates,
-// tags. Joiners (U+200C, U+200D) stay: scripts and emoji need them.
+// Controls but tab and newline, C1, separators of lines, lone surrogates, and whatever is drawn as nothing: a model reads it, a person
+// does not. Scripts and emoji need a few: one joiner between letters or pictographs stays, and one selector behind a pictograph or
+// in a keycap. What must be near is looked at last, since few characters get so far. editor.js has the same expression.
 const HIDDEN =
-  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|\p{Cs}|[\u{e0000}-\u{e007f}]/gu;
+  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u2028\u2029\u2800\ufff9-\ufffb]|\p{Cs}|(?![\u200c\u200d\ufe0e\ufe0f])\p{Default_Ignorable_Code_Point}|[\u200c\u200d](?!(?<=[\p{L}\p{M}].)[\p{L}\p{M}]|(?<=[\p{Extended_Pictographic}\p{Emoji_Modifier}]\ufe0f?\u200d)\p{Extended_Pictographic})|[\ufe0e\ufe0f](?<!\p{Extended_Pictographic}.)(?!(?<=[0-9#*].)\u20e3)/gu;
 
 /**
  * Show what would be invisible or would turn text around, as a picture: ESC is ␛, a right-to-left override ⟨U+202E⟩.
@@ -100,6 +101,17 @@ const HIDDEN =
  */
 export function visible(text) {
   return (text ?? '').replace(HIDDEN, picture);
+}
+
+/** Where `visible` makes a text longer, in order, and by how much. @param {string} text @returns {{at: number, by: number}[]} */
+export function growth(text) {
+  return Array.from(text.matchAll(HIDDEN), ({0: character, index}) => ({at: index, by: picture(character).length - character.length}));
+}
+
+/** The name of a file, in quotes if one could overlook where it begins or ends. @param {string | null | undefined} name */
+export function fileName(name) {
+  const shown = visible(name);
+  return shown && shown === shown.trim() ? shown : `"${shown}"`;
 }
 
 /** @param {string} character */
