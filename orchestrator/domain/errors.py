@@ -119,7 +119,7 @@ class NotForYourRole(OrchestratorError):
 
 
 class NotFound(OrchestratorError):
-    """Check the id and that the key is the one that started the execution."""
+    """Give the whole id, of 32 characters. Most keys see only the executions that were started with them."""
 
     code = "not_found"
     category = Category.NOT_FOUND

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Literal
@@ -24,10 +24,13 @@ Theme = Literal["light", "dark"]
 
 
 @asynccontextmanager
-async def chromium() -> AsyncIterator[Browser]:
+async def chromium(without: Sequence[str] = ()) -> AsyncIterator[Browser]:
+    """Start a browser as Playwright does, but for some of its options."""
     async with async_playwright() as playwright:
         # As root there is no sandbox; what is shown here comes from our own daemon.
-        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", REBOUND])
+        browser = await playwright.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", REBOUND], ignore_default_args=list(without)
+        )
         try:
             yield browser
         finally:

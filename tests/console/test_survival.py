@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Browser, expect
 
-from tests.console.browser import NARROW, Visit
+from tests.console.browser import NARROW, Visit, chromium
 from tests.console.conftest import ROLES
 from tests.support.daemon_process import DaemonProcess
 from tests.support.installation import Installation
@@ -101,3 +101,33 @@ async def test_a_rotated_key_ends_the_session_on_the_page(installed: Installatio
             await expect(visit.page.get_by_role("button", name="Sign out")).to_be_visible()
             (installed.settings.keys_dir / "code-executor-admin.sha256").write_text("0" * 64)
             await expect(visit.page.get_by_text("session has ended")).to_be_visible(timeout=PATIENT_MS)
+
+
+async def test_pages_that_a_browser_keeps_for_going_back_hold_no_connection(installed: Installation) -> None:
+    """A browser has six connections to a host, and keeps more pages than that."""
+    async with (
+        DaemonProcess.running(installed) as daemon,
+        chromium(without=["--disable-back-forward-cache"]) as browser,
+        Visit.opened(browser, daemon.api.url) as visit,
+    ):
+        async with daemon.api.session.post(f"{daemon.api.url}/console/codes") as made:
+            code = (await made.json())["code"]
+        await visit.go(f"/#code={code}")
+        for number in range(9):
+            reply = await daemon.api.python(f"print({number})")
+            await visit.go(f"/console/executions/{reply['executionId']}")
+            await expect(visit.page.get_by_role("region", name="stdout")).to_contain_text(str(number))
+        await visit.page.go_back(wait_until="commit")  # what was kept does not load again
+        await expect(visit.page.get_by_role("region", name="stdout")).to_contain_text("7")
+        shown = await daemon.api.python("print('live again')")
+        await visit.page.get_by_role("navigation", name="Pages").get_by_role("link", name="Live").click()
+        await expect(visit.page.get_by_role("row").filter(has_text=shown["executionId"][:8])).to_have_count(1)
+
+
+async def test_a_page_whose_first_script_does_not_come_says_what_to_do(
+    installed: Installation, browser: Browser
+) -> None:
+    async with DaemonProcess.running(installed) as daemon, Visit.opened(browser, daemon.api.url) as visit:
+        await visit.page.route("**/main.js", lambda route: route.abort())
+        await visit.page.goto(daemon.api.url)
+        await expect(visit.page.get_by_text("reload the page")).to_be_visible()

@@ -79,7 +79,7 @@ class ExecutionsQuery(Query):
 
 class ExecutionQuery(Query):
     offset: int = Field(0, ge=0, le=LARGEST_NUMBER, description="First byte of both streams.")
-    length: int = Field(LARGEST_SLICE, ge=1, le=LARGEST_SLICE, description="Most bytes of each stream.")
+    length: int = Field(LARGEST_SLICE, ge=1, le=LARGEST_SLICE, description="At most so many bytes of each stream.")
     wait: float = Field(
         0,
         ge=0,

@@ -25,7 +25,7 @@ export function Facts({execution}) {
         ['Queued for', hasRun ? ms(metrics.queueMs) : null],
         ['Sandbox', hasRun ? `${execution.warm ? 'warm' : 'cold'}, ${ms(metrics.startMs)}` : null],
         ['Exit code', execution.exitCode],
-        ['Cancelled by', execution.cancelledBy],
+        ['Cancelled by', CANCELLED_BY[execution.cancelledBy] ?? execution.cancelledBy],
         ['Background', execution.background ? 'yes' : null],
         ['Input files', namesOf(execution.inputFiles ?? [])],
         ['Id', html`<code>${execution.executionId}</code>`],
@@ -35,6 +35,7 @@ export function Facts({execution}) {
 }
 
 const MOST_NAMES = 10;
+const CANCELLED_BY = {request: 'somebody who asked for it', disconnect: 'its client, which went away', shutdown: 'the daemon, which stopped'};
 
 /** @param {string[]} files */
 function namesOf(files) {

@@ -12,7 +12,7 @@ const RANGES = [
   {value: '1h', label: 'Last hour'},
   {value: '24h', label: 'Last 24 hours'},
   {value: '7d', label: 'Last 7 days'},
-  {value: 'custom', label: 'Custom range'},
+  {value: 'custom', label: 'Custom'},
 ];
 
 /** Every change begins at the newest page again; what was chosen can be undone by going back, what is typed replaces itself. */
@@ -46,7 +46,7 @@ export function Filters({filters, callers, tools}) {
         list="tools-known"
         pattern="[^\\/]+(\\/[^\\/]+)?"
         rule="This must be SERVER or SERVER/TOOL."
-        hint=${unknown(filters.tool ?? '', tools)}
+        hint=${unknown(filters.tool ?? '', tools, choose('tool'))}
         onValue=${type('tool')}
       />
       <datalist id="tools-known">${tools.map((tool) => html`<option key=${tool} value=${tool} />`)}</datalist>
@@ -64,11 +64,12 @@ export function Filters({filters, callers, tools}) {
 const asIs = (names) => names.map((name) => ({value: name, label: name}));
 const withCurrent = (names, current) => (current && !names.includes(current) ? [...names, current] : names);
 
-/** Says so when nobody has seen such a server or tool. */
-function unknown(text, tools) {
+/** Offers what somebody may have meant, or says that there is no such server or tool. */
+function unknown(text, tools, choose) {
   const meant = suggestions(text, tools);
   if (!meant) return null;
-  return html`No server or tool named <bdi>${text}</bdi> has been seen here.${meant.length ? html`${' '}Did you mean ${meant.map((name, index) => html`${index ? ', ' : ''}<bdi>${name}</bdi>`)}?` : ''}`;
+  const offer = (name) => html`${' '}<button key=${name} type="button" class="quiet small" onClick=${() => choose(name)}><bdi>${name}</bdi></button>`;
+  return meant.length ? html`Choose${meant.map(offer)}` : html`No server or tool is called <bdi>${text}</bdi>.`;
 }
 
 /** Shown in the reader's time, kept in UTC. */

@@ -29,7 +29,7 @@ export function Timeline({title, calls, running = false, nowMs = 0}) {
     tabs=${[{id: 'bars', label: 'Timeline'}, {id: 'table', label: 'Table'}]}
     selected=${view}
     onSelect=${setView}
-    actions=${html`<span class="muted">${plural(calls.length, 'call')}, ${most > 1 ? `up to ${count(most)} at once, ` : ''}taking ${ms(busyMs)}</span>`}
+    actions=${html`<span class="muted">${plural(calls.length, 'call')}, ${most > 1 ? `up to ${count(most)} at once, ` : ''}${ms(busyMs)} in calls</span>`}
   >
     ${view === 'bars' ? html`<${Bars} calls=${calls} plan=${plan} running=${running} nowMs=${nowMs} />` : html`<${Table} bars=${plan.bars} running=${running} />`}
   <//>`;
@@ -52,6 +52,11 @@ function Bars({calls, plan, running, nowMs}) {
   const x = (at) => EDGE + (endMs ? (at / endMs) * plot : 0);
   const laneHeight = lanes <= 8 ? 26 : lanes <= 24 ? 20 : 17;
   const chosen = bars.find((bar) => bar.number === active);
+  // Another scale keeps the call in view that somebody looks at, or the first.
+  useLayoutEffect(() => {
+    const looked = chosen ?? bars[0];
+    if (looked) box.current.scrollLeft = x(looked.startedMs) - width / 3;
+  }, [scale]);
   const focusable = chosen?.number ?? bars[0]?.number;
   const keys = (event) => {
     const next = chosen && /^(Arrow|Home$|End$)/.test(event.key) && neighbour(bars, chosen, event.key);

@@ -120,7 +120,7 @@ function options({Plot, element, width, bucketSeconds, lines, format, onPoint}) 
     },
     axes: [
       {...axis, grid: {show: false}, size: 30, space: 70, values: clock},
-      {...axis, size: 62, space: 36, values: (_, values) => values.map((value) => (value === null ? '' : format(value)))},
+      {...axis, size: (_, values) => Math.max(62, ...(values ?? []).map((value) => 16 + 7 * value.length)), space: 36, values: (_, values) => values.map((value) => (value === null ? '' : format(value)))},
     ],
     series: [{}, ...lines.map((line) => drawnLine(Plot, line, colour))],
     hooks: {setCursor: [(plot) => onPoint(plot.cursor.idx ?? null)]},

@@ -77,7 +77,7 @@ function Printed({execution, chunks, streamed, complete, error}) {
   const running = isUnderWay(execution);
   const isLost = state === 'interrupted';
   const size = (bytesOfStream) => (running || isLost ? '' : ` ${bytes(bytesOfStream)}`);
-  const onlyErrors = stderrBytes > 0 && (!outputBytes || (outcome !== 'completed' && outcome !== null));
+  const onlyErrors = stderrBytes > 0 && (!outputBytes || !['completed', 'cancelled', null].includes(outcome));
   const tabs = [
     ...(streamed ? [{id: 'both', label: 'Both'}] : []),
     {id: 'stdout', label: `stdout${size(outputBytes)}`},

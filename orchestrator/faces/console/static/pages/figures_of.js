@@ -49,7 +49,8 @@ export function wrongOf(outcomes) {
   return Object.entries(outcomes).reduce((sum, [outcome, times]) => sum + (['completed', 'cancelled'].includes(outcome) ? 0 : times), 0);
 }
 
-export const slowestTools = (tools, most = 10) => [...tools].sort((one, other) => (other.p95Ms ?? 0) - (one.p95Ms ?? 0)).slice(0, most);
+export const slowestTools = (tools, most = 10) =>
+  tools.filter(({p95Ms}) => p95Ms !== null).sort((one, other) => other.p95Ms - one.p95Ms).slice(0, most);
 
 /** The columns of a chart: seconds, then the values of each name. */
 export function columnsOf(series, names) {

@@ -80,7 +80,7 @@ function joined(choices) {
 export function constraints(schema, root) {
   const [whole] = withoutNull(schema, root);
   return CONSTRAINTS.filter(([name]) => ['string', 'number'].includes(typeof whole[name])).map(
-    ([name, before, after = '']) => `${before}${whole[name]}${after}`,
+    ([name, before, after = '']) => `${before}${whole[name]}${whole[name] === 1 ? after.replace(/s$/, '') : after}`,
   );
 }
 

@@ -67,7 +67,7 @@ export default function Try() {
     if (!result || program.language !== language || program.code !== editor.current?.text()) return;
     editor.current.showMistakes(result.mistakes.map((mistake) => ({...mistake, message: visible(mistake.message)})));
   };
-  useProgramOfAddress(query, language, show, setNotice);
+  useProgramOfAddress(query, language, show, setNotice, setSeconds);
   useEffect(mark, [run.result]);
   const ready = () => {
     show(language);
@@ -118,7 +118,7 @@ export default function Try() {
 
 /** Why a program cannot be run as it is, or null. */
 function refusalOf({code, timeoutSeconds}) {
-  if (!(timeoutSeconds >= SHORTEST_SECONDS && timeoutSeconds <= LONGEST_SECONDS)) return new Error(`The timeout must be ${SHORTEST_SECONDS} to ${LONGEST_SECONDS} seconds.`);
+  if (!(timeoutSeconds >= SHORTEST_SECONDS && timeoutSeconds <= LONGEST_SECONDS)) return new Error(`The timeout must be between ${SHORTEST_SECONDS} and ${LONGEST_SECONDS} seconds.`);
   return code.trim() ? null : new Error('There is no program. Write one, or start over with the first example.');
 }
 
@@ -132,7 +132,7 @@ function Aside({language, onRestore, onDrop}) {
 }
 
 /** Load the program that the address asks for: of an execution, or the example of a tool. */
-function useProgramOfAddress(query, language, show, tell) {
+function useProgramOfAddress(query, language, show, tell, setSeconds) {
   const [from, server, tool] = ['from', 'server', 'tool'].map((name) => query.get(name));
   useEffect(() => {
     let wanted = true;
@@ -145,6 +145,7 @@ function useProgramOfAddress(query, language, show, tell) {
         replaceDraft(program.language, program.text);
         if (program.owner && program.owner !== current()?.caller) keepOwner(program.language, program.owner);
         show(program.language);
+        if (program.seconds) setSeconds(String(Math.min(LONGEST_SECONDS, program.seconds)));
         // Loaded once: after a reload the draft counts, with what was written since.
         setQuery({language: program.language, from: '', server: '', tool: ''});
       },
@@ -162,7 +163,7 @@ async function programOf(id) {
   if (!execution.programKept || !languageOf(execution.language)) {
     throw Object.assign(new Error('The program of this execution was not kept.'), {hint: 'Write it again, or start from another execution.'});
   }
-  return {text: await readText(`${path}/program`), language: execution.language, owner: execution.caller};
+  return {text: await readText(`${path}/program`), language: execution.language, owner: execution.caller, seconds: execution.limits?.timeoutSeconds};
 }
 
 async function exampleOf(server, tool, language) {
