@@ -84,6 +84,7 @@ async def test_the_first_load_is_small(place: Place) -> None:
             "performance.getEntriesByType('resource').filter((each) => each.name.includes('/console/'))"
             ".reduce((sum, each) => sum + each.encodedBodySize, 0)"
         )
+        print(f"first load: {sent / 1000:.0f} KB")
         assert 0 < sent < 150_000
 
 
@@ -279,6 +280,23 @@ async def test_cancelling_asks_first_and_ends_the_execution(place: Place) -> Non
         await expect(visit.page.get_by_text("cancelled").first).to_be_visible()
         await expect(visit.page.get_by_role("heading", level=1)).to_be_focused()
     assert (await running)["outcome"] == "cancelled"
+
+
+async def test_one_who_scrolls_up_while_it_prints_can_follow_it_again(place: Place) -> None:
+    code = "import time\nfor n in range(400): print('line', n, flush=True); time.sleep(0.1)"
+    running = asyncio.create_task(place.api.python(code, 60, check="off"))
+    async with place.visit("/") as visit:
+        await settled(visit.page)
+        await visit.page.get_by_role("row").filter(has_text="running").get_by_role("link").first.click()
+        output = visit.page.get_by_role("region", name="stdout and stderr")
+        await expect(output).to_contain_text("line 40")
+        await output.evaluate("(box) => (box.scrollTop = 0)")
+        await visit.page.get_by_role("button", name="Follow").click()
+        await expect(visit.page.get_by_role("button", name="Follow")).to_have_count(0)
+        await expect(output).to_be_focused()
+        await visit.page.get_by_role("button", name="Cancel", exact=True).click()
+        await visit.page.get_by_role("button", name="Cancel the execution").click()
+        await running
 
 
 async def test_running_again_makes_another_execution_of_the_same_program(place: Place) -> None:

@@ -162,6 +162,11 @@ function View({lines, wraps, found, label, running}) {
     atEnd.current = scrollTop + clientHeight >= scrollHeight - ROW;
     setPlace((before) => (before.top === scrollTop ? before : {...before, top: scrollTop}));
   };
+  const follow = () => {
+    atEnd.current = true;
+    box.current.scrollTop = height;
+    box.current.focus(); // the button goes
+  };
   const first = isScaled && exact.current.top === place.top ? exact.current.first : firstAt(place.top);
   const move = (event, by) => {
     event.preventDefault();
@@ -197,6 +202,7 @@ function View({lines, wraps, found, label, running}) {
         <div class="output-rows" style=${{transform: `translateY(${offset}px)`}}>${shown}</div>
       </div>
     </div>
+    ${running && !atEnd.current && html`<button type="button" class="output-newest" onClick=${follow}>↓ Follow</button>`}
   `;
 }
 
