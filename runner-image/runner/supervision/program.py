@@ -19,6 +19,7 @@ _AT_LOW_PRIORITY = ["/usr/bin/nice", "-n", "10"]
 # The check takes what the program leaves, which is almost everything while it waits for its first tool call.
 _AT_LOWEST_PRIORITY = ["/usr/bin/nice", "-n", "19"]
 _OOM_SCORE_ADJUSTMENT = 1000
+_MOST_OFFERS = 1000
 
 # Matplotlib looks for its list of fonts in a directory that it can write to; the list itself is in the image.
 _FONT_LISTS = "/opt/matplotlib"
@@ -121,9 +122,15 @@ def _link_font_lists() -> None:
 
 
 def _offer_to_oom_killer(pid: int) -> None:
-    try:
-        with open(f"/proc/{pid}/oom_score_adj", "w", encoding="ascii") as file:
-            file.write(str(_OOM_SCORE_ADJUSTMENT))
-    except OSError:
-        # It has already died, which reaping will show.
-        return
+    for _ in range(_MOST_OFFERS):
+        try:
+            with open(f"/proc/{pid}/oom_score_adj", "w", encoding="ascii") as file:
+                file.write(str(_OOM_SCORE_ADJUSTMENT))
+        except PermissionError:
+            # We are back in the middle of its exec: for a moment it is as undumpable as we are, its files are root's.
+            time.sleep(0.001)
+        except OSError:
+            # It has already died, which reaping will show.
+            return
+        else:
+            return
