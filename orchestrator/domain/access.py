@@ -11,6 +11,9 @@ from hashlib import sha256
 ANY_SERVER = "*"
 ANY_ROOM = "*"
 CHAT_SERVER = "chat"  # built in: chatRooms decides who sees it, not servers
+SKILLS = "skills"  # built in: skills/NAME is for whoever may call every tool that the skill calls, unless it is denied
+
+Paths = tuple[tuple[str, str], ...]  # servers and tools
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +33,16 @@ class Role:
     max_tool_calls: int | None = None
     chat_rooms: frozenset[str] = frozenset()
     shared_workspaces: tuple[str, ...] = ()  # patterns of names; the others are each key's own
+    approves_skills: bool = False
 
-    def decide(self, server: str, tool: str) -> Decision:
-        """Resolve for everything that lists, searches, wraps or calls tools; names are compared exactly."""
+    def decide(self, server: str, tool: str, requires: Paths = ()) -> Decision:
+        """Resolve for everything that lists, searches, wraps or calls tools; names are compared exactly.
+
+        What a skill `requires`, the role must be allowed as well.
+        """
         path = f"{server}/{tool}"
+        if server == SKILLS:
+            return self._decide_on_skill(path, requires)
         is_chat, sees_it = server == CHAT_SERVER, self.sees_server(server)
         if not sees_it and is_chat:
             return Decision(False, f"chatRooms of role {self.name} is empty")
@@ -52,13 +61,22 @@ class Role:
                 return Decision(True, f"tools.allow of role {self.name} has {pattern}")
         return Decision(False, f"tools.allow of role {self.name} has nothing for {path}")
 
-    def may_call(self, server: str, tool: str) -> bool:
-        return self.decide(server, tool).allowed
+    def _decide_on_skill(self, path: str, requires: Paths) -> Decision:
+        for pattern in self.denied_tools:
+            if fnmatchcase(path, pattern):
+                return Decision(False, f"tools.deny of role {self.name} has {pattern}")
+        for server, tool in requires:
+            if not (decision := self.decide(server, tool)).allowed:
+                return Decision(False, f"it calls {server}/{tool}, and {decision.rule}")
+        return Decision(True, f"role {self.name} may call every tool that it calls")
+
+    def may_call(self, server: str, tool: str, requires: Paths = ()) -> bool:
+        return self.decide(server, tool, requires).allowed
 
     def sees_server(self, server: str) -> bool:
         if server == CHAT_SERVER:
             return bool(self.chat_rooms)
-        return ANY_SERVER in self.servers or server in self.servers
+        return server == SKILLS or ANY_SERVER in self.servers or server in self.servers
 
 
 @dataclass(frozen=True, slots=True)

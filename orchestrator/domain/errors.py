@@ -367,6 +367,52 @@ class TooManyInBackground(OrchestratorError):
     hint_for_models = "Wait until one of them has ended, or cancel one with cancel_execution."
 
 
+class SkillNotFound(OrchestratorError):
+    """List the skills that you may use with GET /skills. A skill that calls a tool which your role may not call is not
+    shown."""
+
+    code = "skill_not_found"
+    category = Category.NOT_FOUND
+    hint_for_models = "Search for the skill with search_tools."
+
+
+class SkillRefused(OrchestratorError):
+    """Take out what the message names, then save the skill again. Nothing was saved."""
+
+    code = "skill_refused"
+    category = Category.INVALID
+
+
+class SkillStale(OrchestratorError):
+    """Save the skill again, with code that fits the tools as they are now."""
+
+    code = "skill_stale"
+    category = Category.CONFLICT
+
+
+class SkillNotProven(OrchestratorError):
+    """Read `remarks` of GET /skills/{name}, mend the skill, and save it again: only what is proven can be approved."""
+
+    code = "skill_not_proven"
+    category = Category.CONFLICT
+
+
+class ApprovalDenied(OrchestratorError):
+    """Let somebody else approve it: a key whose role has approvesSkills in roles.json, and not the author's."""
+
+    code = "approval_denied"
+    category = Category.DENIED
+
+
+class TooManySkills(OrchestratorError):
+    """Retire skills that you no longer need with DELETE /skills/{name}, or raise
+    CODE_EXECUTOR_MAX_SKILLS_PER_AUTHOR."""
+
+    code = "too_many_skills"
+    category = Category.CONFLICT
+    hint_for_models = "Tell the user that no more skills can be saved with this key."
+
+
 class ToolDenied(OrchestratorError):
     """Use a tool that your role may call: GET /tools lists them. An operator can extend the role in roles.json."""
 

@@ -230,6 +230,7 @@ class ExecutionRecord:
     timings: Timings = Timings()
     usage: Usage = Usage()
     background: bool = False
+    skill: str | None = None  # the one that it runs, as NAME@VERSION
     inputs_sha256: str = ""  # of the files that it was given and the workspace that it asked for
     input_files: tuple[str, ...] = ()  # the names of those files
     image_count: int = 0  # pictures that it showed, which only the reply has
@@ -317,6 +318,7 @@ class Execution:
     inputs_sha256: str = ""
     input_files: tuple[str, ...] = ()
     workspace: WorkspaceUse | None = None
+    skill: str | None = None
 
     def record(self, state: State, instance: str = "") -> ExecutionRecord:
         """Describe it as it begins."""
@@ -333,6 +335,7 @@ class Execution:
             code_bytes=len(code),
             limits=self.limits,
             background=self.background,
+            skill=self.skill,
             inputs_sha256=self.inputs_sha256,
             input_files=self.input_files,
         )

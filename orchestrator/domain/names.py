@@ -41,7 +41,7 @@ _RESERVED = frozenset(keyword.kwlist) | _JAVASCRIPT_WORDS | _JAVASCRIPT_TRAPS | 
 
 # The modules that stand beside the generated ones.
 _SERVER_FILES = _words(
-    "discovery errors content output _arguments _client _discovery _http _lazy _names _paths _pending"
+    "discovery errors content output _arguments _client _discovery _http _lazy _names _paths _pending _skills"
 )
 _TOOL_FILES = _words("index")
 

@@ -12,8 +12,8 @@ from orchestrator.domain.files import FileLimits, Place
 # A sandbox has no network, only this Unix socket; @ stands for the NUL byte that abstract names begin with. The engine
 # carries what connects to it to the gateway.
 GATEWAY = "@gateway"
-# The folder and package of the tools: whoever imports one writes this.
-TOOLS = "servers"
+# The folders and packages of the tools and of the skills: whoever imports one writes one of these.
+TOOLS = ("servers", "skills")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Program:
     @property
     def is_checked(self) -> bool:
         """Tell whether it is checked: what names no tools has nothing that a check could keep it from doing."""
-        return self.check is not Check.OFF and TOOLS in self.code
+        return self.check is not Check.OFF and any(word in self.code for word in TOOLS)
 
     @property
     def may_call_at_once(self) -> bool:
