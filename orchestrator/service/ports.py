@@ -20,6 +20,7 @@ from orchestrator.domain.files import File, Place, Upload, UploadPlace, Version,
 from orchestrator.domain.ledger import CallRecord
 from orchestrator.domain.sandbox import Finding, OwnedContainer, Program, SandboxSpec
 from orchestrator.domain.sign_in import SignIn
+from orchestrator.domain.skills import SkillUse, SkillVersion
 from orchestrator.domain.statistics import Span, Statistics
 
 Receive = Callable[[Stream, bytes], None]
@@ -168,6 +169,32 @@ class SignInStore(Protocol):
 
     async def drop_sign_in(self, token_sha256: str) -> None:
         """Forget a session; one that is not there does no harm."""
+
+
+class SkillStore(Protocol):
+    """The skills that were saved. Every method raises JournalUnavailable, and does its work wholly or not at all."""
+
+    async def all(self) -> Sequence[SkillVersion]:
+        """Return every version, the oldest first."""
+
+    async def recording(self, version: str, author: str) -> bytes | None: ...
+
+    async def save(self, saved: SkillVersion, recording: bytes | None) -> None:
+        """Keep a version; its author's earlier drafts of that name, proven or not, are retired."""
+
+    async def approve(self, approved: SkillVersion) -> None:
+        """Make it the one of its name that is approved; another one is retired."""
+
+    async def retire(self, version: str, author: str) -> None:
+        """Take it out of use; its recording goes, as with everything that is retired."""
+
+    async def change_proof(self, changed: SkillVersion, recording: bytes | None) -> None:
+        """Keep what is known of a version now; without a recording, that stays as it is."""
+
+    async def count_uses(self, uses: Sequence[SkillUse]) -> None: ...
+
+    async def built_in_uses(self) -> Mapping[str, SkillUse]:
+        """Return how often the skills that came along were used, by name."""
 
 
 class Writing(Protocol):

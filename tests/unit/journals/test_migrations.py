@@ -21,13 +21,21 @@ from orchestrator.domain.execution import (
     Usage,
 )
 from orchestrator.domain.files import File
+from orchestrator.domain.sign_in import SignIn
+from orchestrator.domain.skills import SkillUse
 from orchestrator.journals.file_index import SqliteFileIndex
 from orchestrator.journals.schema import migrations
+from orchestrator.journals.sign_ins import SqliteSignIns
+from orchestrator.journals.skills import SqliteSkills
 from orchestrator.journals.sqlite import SqliteJournal
 from tests.support.samples import limits, record, tool_call
+from tests.support.skills import skill
 
 LIMITS_THEN = limits(timeout_seconds=5)
+PROGRAM_THEN = "import sys; sys.exit(3)"
+SIGNED_IN_THEN = SignIn("b" * 64, "key-a", "c" * 64, "admin", 200.0)
 KEPT_THEN = File("report.csv", 12, "a" * 64, "text/csv")
+WITH_FILES = ("4", "5")
 EARLIER = sorted((Path(__file__).parent / "earlier").glob("*.sql"))
 
 
@@ -68,8 +76,9 @@ async def test_what_was_finished_is_told_as_before(earlier):
         timings=Timings(0.1, 0.2, 0.3),
         usage=Usage(0.5, 1024),
         tool_calls=(tool_call(),) if has_calls else (),
-        files=(KEPT_THEN,) if earlier.name == "4" else (),
-        file_count=1 if earlier.name == "4" else 0,
+        files=(KEPT_THEN,) if earlier.name in WITH_FILES else (),
+        file_count=1 if earlier.name in WITH_FILES else 0,
+        program_kept=earlier.name == "5",
     )
     assert await earlier.output("finished", Stream.STDOUT, 0, 10) == Page(b"out\n", 4)
 
@@ -80,10 +89,26 @@ async def test_what_was_finished_is_found_by_its_id_and_by_what_it_printed(earli
 
 
 async def test_uploads_and_workspaces_stay(earlier):
-    had_files = earlier.name == "4"
+    had_files = earlier.name in WITH_FILES
     index = SqliteFileIndex(earlier)
     assert (await index.upload("key-a", KEPT_THEN.sha256) is not None) == had_files
     assert [version.files for version in await index.versions("key-a", "shop")] == [(KEPT_THEN,)] * had_files
+
+
+async def test_kept_programs_and_those_who_are_signed_in_stay(earlier):
+    was_there = earlier.name == "5"
+    assert await earlier.program("finished") == (PROGRAM_THEN if was_there else None)
+    assert bool(await earlier.newest(Filter(text="SYS.EXIT(3)"), 10)) == was_there
+    assert await SqliteSignIns(earlier).sign_ins() == [SIGNED_IN_THEN] * was_there
+
+
+async def test_skills_can_be_saved_and_their_uses_counted(earlier):
+    store, saved = SqliteSkills(earlier), skill()
+    assert (await store.all(), await store.built_in_uses()) == ([], {})
+    await store.save(saved, b"recording")
+    await store.count_uses([SkillUse("table_profile", None, "", 1, 0, 5.0)])
+    assert await store.all() == [saved]
+    assert (await store.built_in_uses())["table_profile"].uses == 1
 
 
 async def test_refusals_and_the_order_stay(earlier):
