@@ -23,4 +23,7 @@ class ClientLibrary:
         }
 
     def files(self, role: Role, language: Language) -> Mapping[str, str]:
+        return self.of(language)
+
+    def of(self, language: Language) -> Mapping[str, str]:
         return self._files[language]

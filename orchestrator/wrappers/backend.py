@@ -28,8 +28,11 @@ class LanguageBackend(Protocol):
     def tool_module(self, contract: Contract) -> str:
         """Write the typed source that calls one tool."""
 
-    def server_index(self, modules: Sequence[ToolModule]) -> str:
-        """Write the module that offers all tools of one server."""
+    def stale_skill(self, name: str, version: str, drift: Sequence[str]) -> str:
+        """Write a module in the place of a skill that cannot be imported, because tools changed under it."""
+
+    def server_index(self, modules: Sequence[ToolModule], *, of_skills: bool = False) -> str:
+        """Write the module that offers all tools of one server, or all skills."""
 
     def discovery(self, names: Names) -> str:
         """Write the module by which a program finds out which servers and tools there are."""

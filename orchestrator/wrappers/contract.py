@@ -7,6 +7,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from enum import StrEnum
 
+from orchestrator.domain.execution import Language
 from orchestrator.domain.names import server_identifier, tool_identifier
 from orchestrator.domain.tools import Tool
 from orchestrator.wrappers.schema import read_schema
@@ -60,6 +61,10 @@ class Contract:
         """Name the type of the result, so that a compiler's message tells what is promised from what was only seen."""
         return f"{self.type_prefix}{'Observed' if self.output_source is OutputSource.OBSERVED else 'Output'}"
 
+    def runs_in(self, language: Language) -> bool:
+        """Tell whether it is a skill whose code a program in this language runs itself."""
+        return self.tool.skill is not None and self.tool.skill.language == language
+
     @property
     def needs_nothing(self) -> bool:
         """Tell whether the tool can be called without arguments."""
@@ -70,7 +75,11 @@ class Contract:
     def doc(self) -> str:
         # A server may send anything in place of a text.
         parts = [text for text in (self.tool.title, self.tool.description) if isinstance(text, str)]
-        parts.append(f"Calls the tool {self.tool.name!r} of the server {self.tool.server!r}.")
+        if self.tool.skill is not None:
+            calls = ", ".join("/".join(path) for path in self.tool.skill.requires)
+            parts.append(f"The skill {self.tool.name!r}, which calls {calls or 'no tool'}.")
+        else:
+            parts.append(f"Calls the tool {self.tool.name!r} of the server {self.tool.server!r}.")
         if self.tool.annotations.get("readOnlyHint") is True:
             parts.append("It only reads.")
         elif self.tool.annotations.get("destructiveHint") is True:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from orchestrator.domain.access import SKILLS
 from orchestrator.domain.execution import Language
 from orchestrator.domain.names import Collision, Names
 from orchestrator.domain.tools import Tool
@@ -65,7 +66,9 @@ class WrapperGenerator:
         self.written_count = 0
 
     def generate(self, tools: Iterable[Tool], observed: Mapping[str, Shape] | None = None) -> Wrappers:
-        names = Names.of(tools)
+        every = list(tools)
+        skills = [tool for tool in every if tool.skill is not None]
+        names = Names.of(tool for tool in every if tool.skill is None)
         shapes = observed or {}
         files: dict[str, str] = {}
         for server, named in names.tools.items():
@@ -79,7 +82,30 @@ class WrapperGenerator:
                 )
         for language, backend in BACKENDS.items():
             files[f"servers/discovery{language.suffix}"] = backend.discovery(names)
-        return Wrappers(files, names.collisions)
+        return Wrappers({**files, **self.skill_files(skills)}, names.collisions)
+
+    def skill_files(self, skills: Iterable[Tool]) -> dict[str, str]:
+        """Write what programs import skills from: the typed functions, and what says that a skill is stale."""
+        files: dict[str, str] = {}
+        modules: list[ToolModule] = []
+        for tool in sorted(skills, key=lambda tool: tool.name):
+            traits = tool.skill
+            assert traits is not None  # noqa: S101  (these are skills)
+            if not traits.drift:
+                written = self._write(tool, None)
+                sources = written.sources
+                modules.append(written.module)
+            else:
+                sources = {
+                    language: backend.stale_skill(tool.name, traits.version, traits.drift)
+                    for language, backend in BACKENDS.items()
+                }
+                modules.append(ToolModule(tool, tool.name, ("", "")))  # its module has no types
+            files |= {f"{SKILLS}/{tool.name}{language.suffix}": source for language, source in sources.items()}
+        if modules:
+            for backend in BACKENDS.values():
+                files[f"{SKILLS}/{backend.index_file}"] = backend.server_index(modules, of_skills=True)
+        return files
 
     def _write(self, tool: Tool, shape: Shape | None) -> _Written:
         key, variant = (tool.server, tool.name), shape.digest() if shape else b""

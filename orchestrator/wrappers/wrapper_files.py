@@ -16,7 +16,7 @@ from orchestrator.wrappers.shapes import Shape
 class VisibleTools(Protocol):
     version: int
 
-    def visible(self, role: Role) -> Sequence[Tool]: ...
+    def importable(self, role: Role) -> Sequence[Tool]: ...
 
 
 class ObservedShapes(Protocol):
@@ -44,5 +44,5 @@ class WrapperFiles:
                 self._written, self._written_for = {}, current
             if role not in self._written:
                 shapes = self._observations.shapes(role.name)
-                self._written[role] = self._generator.generate(self._latest().visible(role), shapes)
+                self._written[role] = self._generator.generate(self._latest().importable(role), shapes)
             return self._written[role].files_in(language)

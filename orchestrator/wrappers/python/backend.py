@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
+from orchestrator.domain.execution import Language
 from orchestrator.domain.names import Names, tool_identifier
 from orchestrator.wrappers.backend import ToolModule, directory
 from orchestrator.wrappers.contract import Contract, OutputSource
@@ -34,6 +35,7 @@ class PythonBackend:
         optional = " = ..." if contract.needs_nothing and not input_is_typed_dict else ""
         types = "\n".join(declarations.texts)
         contents_as = '    contents="list",\n' if contract.tool.lists_contents else ""
+        is_here = "    is_here=True,\n" if contract.runs_in(Language.PYTHON) else ""
         function = (
             f"@overload\ndef {name}(arguments: {takes}{optional}, /) -> {returns}: ...\n"
             f"@overload\ndef {name}(**named: {named}) -> {returns}: ...\n"
@@ -48,18 +50,28 @@ class PythonBackend:
             f"    signature={literal(self.signature(contract))},\n"
             f"    rule={literal(input_rule(contract.input))},\n"
             f"    aliases={literal(_argument_aliases(contract.input.root))},\n"
-            f"{contents_as}"
+            f"{contents_as}{is_here}"
             ")\n"
         )
-        return f"{_HEADER}{_imports(types + function)}\n\n{types}\n\n{function}\n\n{definition}"
+        imports = _imports(types + function, of_skill=contract.tool.skill is not None)
+        return f"{_HEADER}{imports}\n\n{types}\n\n{function}\n\n{definition}"
 
-    def server_index(self, modules: Sequence[ToolModule]) -> str:
-        about = docstring(f"All tools of the server {modules[0].tool.server!r}.") if modules else ""
+    def stale_skill(self, name: str, version: str, drift: Sequence[str]) -> str:
+        return (
+            f"{_HEADER}from __future__ import annotations\n\nfrom typing import Any\n\n"
+            "from servers._skills import refuse as _refuse\n\n\n"
+            f"def {name}(arguments: Any = None, /, **named: Any) -> Any: ...\n\n\n"
+            f"_refuse({literal(name)}, {literal(version)}, {literal(list(drift))})\n"
+        )
+
+    def server_index(self, modules: Sequence[ToolModule], *, of_skills: bool = False) -> str:
+        of_what = "skills" if of_skills else f"tools of the server {modules[0].tool.server!r}" if modules else ""
+        about = docstring(f"All {of_what}.") if modules else ""
         imports = "".join(f"    from .{module.name} import {module.name} as {module.name}\n" for module in modules)
         listed = literal([module.name for module in modules])
         return (
             f"{_HEADER}{about}\n"
-            "from .._lazy import load_tools_when_used as _load_tools_when_used\n\n"
+            f"from {'servers.' if of_skills else '..'}_lazy import load_tools_when_used as _load_tools_when_used\n\n"
             f"TYPE_CHECKING = False\nif TYPE_CHECKING:\n{imports or '    pass'}\n"
             f"__all__ = {listed}\n\n_load_tools_when_used(__name__)\n"
         )
@@ -106,6 +118,8 @@ listServers, listTools, searchTools, toolInfo = list_servers, list_tools, search
 '''
 
     def import_line(self, contract: Contract) -> str:
+        if contract.tool.skill is not None:
+            return f"from skills import {contract.name}"
         return f"from servers.{contract.server} import {contract.name}"
 
     def signature(self, contract: Contract) -> str:
@@ -133,15 +147,17 @@ listServers, listTools, searchTools, toolInfo = list_servers, list_tools, search
         return f"{self.import_line(contract)}\nresult = {contract.name}({passed})"
 
 
-def _imports(source: str) -> str:
+def _imports(source: str, *, of_skill: bool) -> str:
     """Import only what the source uses, so that a type checker finds nothing to complain about."""
     code = "".join(line for line in source.splitlines(keepends=True) if not line.lstrip().startswith("#"))
     typing = [name for name in TYPING_NAMES if re.search(rf"\b{name}\b", code)]
     contents = [content.value for content in Content if f"_{content}" in code]
     lines = ["from __future__ import annotations", ""]
     lines += ["import builtins"] if "builtins." in code else []
-    lines += [f"from typing import {', '.join(typing)}", "", "from .._client import Tool as _Tool"]
-    lines += [f"from ..content import {content} as _{content}" for content in contents]
+    library = "servers." if of_skill else ".."
+    client = "_skills import Skill" if of_skill else "_client import Tool"
+    lines += [f"from typing import {', '.join(typing)}", "", f"from {library}{client} as _Tool"]
+    lines += [f"from {library}content import {content} as _{content}" for content in contents]
     return "\n".join(lines)
 
 

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
+from orchestrator.domain.execution import Language
 from orchestrator.domain.names import Names
 from orchestrator.wrappers.backend import ToolModule, directory
 from orchestrator.wrappers.contract import Contract, OutputSource, TypeNames
@@ -29,13 +30,21 @@ class TypescriptBackend:
         ]
         used = set(re.findall(r"\$(\w+)", "".join(types)))
         contents = [name for name in (*Content, JSON_VALUE) if name in used]
-        imports = "".join(f"import type {{ {content} as ${content} }} from '../content.js';\n" for content in contents)
+        is_skill = contract.tool.skill is not None
+        library = "../servers" if is_skill else ".."
+        client = f"callSkill as $call, type Skill as $Tool }} from '{library}/_skills.js'"
+        if not is_skill:
+            client = f"callTool as $call, type Tool as $Tool }} from '{library}/_client.js'"
+        imports = "".join(
+            f"import type {{ {content} as ${content} }} from '{library}/content.js';\n" for content in contents
+        )
         default = " = {}" if contract.needs_nothing else ""
         takes, returns = contract.input_type, contract.output_type
         contents_as = "  contents: 'list',\n" if contract.tool.lists_contents else ""
+        contents_as += "  isHere: true,\n" if contract.runs_in(Language.TYPESCRIPT) else ""
         return "\n".join(
             [
-                f"{_HEADER}import {{ callTool as $call, type Tool as $Tool }} from '../_client.js';\n{imports}",
+                f"{_HEADER}import {{ {client};\n{imports}",
                 *types,
                 f"{comment(contract.doc)}"
                 f"export async function {contract.name}(args: {takes}{default}): Promise<{returns}> {{\n"
@@ -51,12 +60,20 @@ class TypescriptBackend:
             ]
         )
 
-    def server_index(self, modules: Sequence[ToolModule]) -> str:
-        about = comment(f"All tools of the server {modules[0].tool.server!r}.") if modules else ""
+    def stale_skill(self, name: str, version: str, drift: Sequence[str]) -> str:
+        return (
+            f"{_HEADER}import {{ refuse }} from '../servers/_skills.js';\n\n"
+            f"export async function {name}(args?: any): Promise<any> {{\n  void args;\n}}\n\n"
+            f"refuse({literal(name)}, {literal(version)}, {literal(list(drift))});\n"
+        )
+
+    def server_index(self, modules: Sequence[ToolModule], *, of_skills: bool = False) -> str:
+        of_what = "skills" if of_skills else f"tools of the server {modules[0].tool.server!r}" if modules else ""
+        about = comment(f"All {of_what}.") if modules else ""
         # Two tools, such as get_user and getUser, may have types of the same name; those stay in their own modules.
         counts = Counter(name for module in modules for name in module.types)
         lines = []
-        for module in modules:
+        for module in (module for module in modules if any(module.types)):
             exported = [module.name, *(f"type {name}" for name in module.types if counts[name] == 1)]
             lines.append(f"export {{ {', '.join(exported)} }} from './{module.name}.js';\n")
         return f"{_HEADER}{about}{''.join(lines)}"
@@ -90,7 +107,7 @@ export async function toolInfo(server: string, tool: string): Promise<ToolSummar
 """
 
     def import_line(self, contract: Contract) -> str:
-        return f"import {{ {contract.name} }} from '/workspace/servers/{contract.server}/{contract.name}.js';"
+        return f"import {{ {contract.name} }} from '{_path(contract)}';"
 
     def signature(self, contract: Contract) -> str:
         def write(depth: int, pieces: Pieces) -> str:
@@ -104,6 +121,11 @@ export async function toolInfo(server: string, tool: string): Promise<ToolSummar
     def example_call(self, contract: Contract) -> str:
         name, arguments = contract.name, example_arguments(contract)
         return (
-            f'import {{ {name} }} from "/workspace/servers/{contract.server}/{name}.js";\n'
+            f'import {{ {name} }} from "{_path(contract)}";\n'
             f"const result = await {name}({literal(arguments) if arguments else ''});"
         )
+
+
+def _path(contract: Contract) -> str:
+    folder = "skills" if contract.tool.skill is not None else f"servers/{contract.server}"
+    return f"/workspace/{folder}/{contract.name}.js"

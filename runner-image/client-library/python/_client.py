@@ -10,7 +10,7 @@ from typing import Any
 
 from ._arguments import Rule, problems, without_absent
 from ._http import Connections
-from .errors import InvalidArguments, ToolDenied, ToolError, ToolLimitExceeded, ToolUnavailable
+from .errors import InvalidArguments, SkillStale, ToolDenied, ToolError, ToolLimitExceeded, ToolUnavailable
 
 _ERRORS: dict[str, type[ToolError]] = {
     "tool_denied": ToolDenied,
@@ -18,6 +18,7 @@ _ERRORS: dict[str, type[ToolError]] = {
     "tool_unavailable": ToolUnavailable,
     "invalid_arguments": InvalidArguments,
     "limit_exceeded": ToolLimitExceeded,
+    "skill_stale": SkillStale,
 }
 
 _connections = Connections()
@@ -37,17 +38,22 @@ class Tool:
 
     def call(self, arguments: Any, named: Mapping[str, Any]) -> Any:
         """Check the arguments, then call the tool: its result, or in async code an awaitable of it."""
+        given = self._checked(arguments, named)
+        try:
+            body = json.dumps({**self._about, "arguments": given}, allow_nan=False)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise self._invalid(f"The arguments cannot be written as JSON: {error}") from None
+        return result_or_awaitable(lambda: self._result(body, given))
+
+    def _checked(self, arguments: Any, named: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments as one dict, or raise what is wrong with them."""
         if arguments is not None and not isinstance(arguments, dict):
             raise self._invalid("The arguments must be keywords or one dict.")
         spelled = {self._aliases.get(name, name): value for name, value in named.items()}
         given = without_absent(self._rule, {**(arguments or {}), **spelled})
         if found := problems(self._rule, given):
             raise self._invalid(" ".join(found))
-        try:
-            body = json.dumps({**self._about, "arguments": given}, allow_nan=False)
-        except (TypeError, ValueError, RecursionError) as error:
-            raise self._invalid(f"The arguments cannot be written as JSON: {error}") from None
-        return result_or_awaitable(lambda: self._result(body, given))
+        return given
 
     def _invalid(self, message: str) -> InvalidArguments:
         hint = f"Usage: {self._signature}"

@@ -17,7 +17,11 @@ class _Tools(ModuleType):
         if name not in self.__all__:
             from ._names import missing
 
-            raise missing(sys._getframe(1), f"{self.__name__} has no tool", name, "it has", self.__all__)
+            asking, is_of_skills = sys._getframe(1), self.__name__ == "skills"
+            complaint = (
+                ("There is no skill", "there are") if is_of_skills else (f"{self.__name__} has no tool", "it has")
+            )
+            raise missing(asking, complaint[0], name, complaint[1], self.__all__)
         import_module(f"{self.__name__}.{name}")
         return self.__dict__[name]
 

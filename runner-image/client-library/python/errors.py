@@ -31,3 +31,11 @@ class InvalidArguments(ToolError):
 
 class ToolLimitExceeded(ToolError):
     """Too many calls, too many at once, or too many bytes."""
+
+
+class SkillError(ToolError):
+    """A skill was used in a way that has no end, or returned what is not JSON."""
+
+
+class SkillStale(SkillError):
+    """A tool changed under the skill, and it was not proven with the new one."""

@@ -3,7 +3,7 @@
 import { checkedArguments, type Tool } from './_arguments.js';
 import { post, type Reply } from './_http.js';
 import { errorMessage, unwrap, type CallResult } from './content.js';
-import { InvalidArguments, ToolDenied, ToolError, ToolLimitExceeded, ToolUnavailable } from './errors.js';
+import { InvalidArguments, SkillStale, ToolDenied, ToolError, ToolLimitExceeded, ToolUnavailable } from './errors.js';
 
 export type { Tool } from './_arguments.js';
 export * from './errors.js';
@@ -56,6 +56,7 @@ const errorsByCode: Record<string, typeof ToolError> = {
   tool_unavailable: ToolUnavailable,
   invalid_arguments: InvalidArguments,
   limit_exceeded: ToolLimitExceeded,
+  skill_stale: SkillStale,
 };
 
 function errorFor(status: number): typeof ToolError {

@@ -38,3 +38,9 @@ export class InvalidArguments extends ToolError {}
 
 /** Too many calls, too many at once, or too many bytes. */
 export class ToolLimitExceeded extends ToolError {}
+
+/** A skill was used in a way that has no end, or returned what is not JSON. */
+export class SkillError extends ToolError {}
+
+/** A tool changed under the skill, and it was not proven with the new one. */
+export class SkillStale extends SkillError {}

@@ -38,6 +38,10 @@ def no_such_tool(name: str, server: str, tools: Iterable[str]) -> str:
     return f"The server `{server}` has no tool `{name}`.{suggestion(name, tools)}"
 
 
+def no_such_skill(name: str, skills: Iterable[str]) -> str:
+    return f"There is no skill `{name}`.{suggestion(name, skills)}"
+
+
 def suggestion(name: str, known: Iterable[str]) -> str:
     """Name what was probably meant; failing that, a few of those that there are."""
     from difflib import get_close_matches

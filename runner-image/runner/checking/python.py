@@ -13,9 +13,9 @@ from typing import Any
 
 from checking.compiler import modules_in, packages, parses_as_typescript, ty
 from checking.kinds import surely_clash
-from checking.mistakes import Mistake, looks_like, no_such_server, no_such_tool, suggestion
+from checking.mistakes import Mistake, looks_like, no_such_server, no_such_skill, no_such_tool, suggestion
 from checking.tree import Place, Tree
-from checking.wrapped import OBSERVED, Servers
+from checking.wrapped import OBSERVED, SKILLS, Servers
 
 _SUFFIX = ".py"
 _COMPLAINT = re.compile(r".*?main\.py:(\d+):(\d+): error\[([\w-]+)\] (.*)")
@@ -159,6 +159,10 @@ class _Program:
                 continue
             else:
                 path = [*(node.module or "").split("."), alias.name]
+            if path[0] == SKILLS and len(path) > 1:
+                if not path[1].startswith("_"):
+                    yield node, SKILLS, path[1], alias.asname or alias.name
+                continue
             if path[0] != "servers" or len(path) < 2 or path[1] in self._library:
                 continue
             if path[1].startswith("_") and path[1] not in self._servers.names:
@@ -175,7 +179,10 @@ class _Program:
 
     def _wrong_import(self, statement: ast.stmt, server: str, tool: str | None) -> Iterator[Mistake]:
         place = self._tree.place_of(statement)
-        if server not in self._servers.names:
+        if server == SKILLS:
+            if tool is not None and tool not in (skills := self._servers.tools(SKILLS, _SUFFIX)):
+                yield Mistake(*place, no_such_skill(tool, skills))
+        elif server not in self._servers.names:
             yield Mistake(*place, no_such_server(server, self._servers.names))
         elif tool is not None and tool not in (tools := self._servers.tools(server, _SUFFIX)):
             yield Mistake(*place, no_such_tool(tool, server, tools))
@@ -185,7 +192,7 @@ class _Program:
         installed = packages()
         if not installed or any(self._tree.uses[name] for name in _MAKE_MODULES):
             return
-        there = {*sys.stdlib_module_names, *installed, *modules_in(self._servers.workspace)}
+        there = {*sys.stdlib_module_names, *installed, *modules_in(self._servers.workspace), SKILLS}
         for node in self._tree.nodes:
             match node:
                 case ast.Import(names=aliases):

@@ -8,9 +8,9 @@ from functools import cached_property
 
 from checking.compiler import NODE, RUNNER, Compiler, parses_as_typescript
 from checking.kinds import kinds_of, surely_clash
-from checking.mistakes import Mistake, looks_like, no_such_server, no_such_tool
+from checking.mistakes import Mistake, looks_like, no_such_server, no_such_skill, no_such_tool
 from checking.spans import Spans
-from checking.wrapped import Servers, TypeScriptTool
+from checking.wrapped import SKILLS, Servers, TypeScriptTool
 
 _SUFFIX = ".ts"
 _COMPLAINT = re.compile(r"\S*main\.ts\((\d+),(\d+)\): error TS(\d+): (.*)")
@@ -20,6 +20,7 @@ _DYNAMIC_IMPORT = re.compile(
 )
 _NAMED = re.compile(r"(?:type\s+)?([\w$]+)(?:\s*(?:\bas\b|:)\s*([\w$]+))?")
 _SERVER_PATH = re.compile(r"(?:/workspace|\.)/servers/([\w$-]+)(?:/([\w$-]+?)(?:\.[jt]s)?)?/?")
+_SKILL_PATH = re.compile(r"(?:/workspace|\.)/skills(?:/([\w$-]+?)(?:\.[jt]s)?)?/?")
 _SERVER_NAMED = re.compile(r"/servers/([\w$-]+)")
 _NOT_ASSIGNABLE = re.compile(r"(?:Type|Argument of type) '(.+)' is not assignable to (?:parameter of )?type '(.+)'\.")
 _UNKNOWN_ARGUMENT = re.compile(r".*'([^']+)' does not exist in type '(.+?)'\.(?: Did you mean to write '([^']+)'\?)?")
@@ -104,12 +105,18 @@ class _Program:
     # --- imports ---
 
     def _note_import(self, clause: str, path: str) -> None:
-        found = _SERVER_PATH.fullmatch(path)
-        if found is None or found[1] in _LIBRARY:
+        found, skill = _SERVER_PATH.fullmatch(path), _SKILL_PATH.fullmatch(path)
+        if skill is not None:
+            server, tool = SKILLS, skill[1]
+        elif found is None or found[1] in _LIBRARY:
             return
-        server, tool = found[1], found[2]
+        else:
+            server, tool = found[1], found[2]
         tools = self._servers.tools(server, _SUFFIX)
-        if server not in self._servers.names:
+        if server == SKILLS:
+            if tool not in (None, "index", *tools):
+                self._wrong_imports[path] = no_such_skill(str(tool), tools)
+        elif server not in self._servers.names:
             self._wrong_imports[path] = no_such_server(server, self._servers.names)
         elif tool not in (None, "index", *tools):
             self._wrong_imports[path] = no_such_tool(str(tool), server, tools)

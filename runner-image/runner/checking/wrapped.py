@@ -14,6 +14,8 @@ _OUTPUT = re.compile(r"^export type \w+Output = (.*?);\n\n", re.MULTILINE | re.D
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 # What the generator writes above a type that the server does not promise.
 OBSERVED = "Observed in earlier results"
+# Skills are wrapped as the tools of a server are, in a folder of their own.
+SKILLS = "skills"
 
 
 class Servers:
@@ -29,16 +31,23 @@ class Servers:
             return [entry.name for entry in entries if entry.is_dir() and entry.name != "__pycache__"]
 
     def tools(self, server: str, suffix: str) -> list[str]:
-        names = os.listdir(f"{self._folder}/{server}") if server in self.names else []
+        """Return the tools of a server, or all skills; none of a server that is not there."""
+        try:
+            names = os.listdir(self._folder_of(server)) if server in (SKILLS, *self.names) else []
+        except OSError:
+            names = []
         index = ("index.ts", "__init__.py")
         return [name.removesuffix(suffix) for name in names if name.endswith(suffix) and name not in index]
 
     def source(self, server: str, tool: str, suffix: str) -> str:
         try:
-            with open(f"{self._folder}/{server}/{tool}{suffix}", encoding="utf-8") as file:
+            with open(f"{self._folder_of(server)}/{tool}{suffix}", encoding="utf-8") as file:
                 return file.read()
         except OSError:
             return ""
+
+    def _folder_of(self, server: str) -> str:
+        return f"{self.workspace}/{SKILLS}" if server == SKILLS else f"{self._folder}/{server}"
 
 
 class TypeScriptTool:

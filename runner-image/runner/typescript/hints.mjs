@@ -128,6 +128,8 @@ function onMissingModule(message) {
     if (!wrapper.server) return `Tools are imported from '${pathOf('SERVER', 'TOOL')}'; ${thereAre(servers())}`;
     return wrapper.tool ? onMissingTool(wrapper.server, wrapper.tool) : onMissingServer(wrapper.server);
   }
+  const skill = /^(?:\/workspace|\.)\/skills\/(?<name>[^/.]+)\.\w+$/.exec(specifier)?.groups?.name;
+  if (skill) return `There is no skill '${skill}'; ${thereAre(skills())}${meant(skill, skills())}`;
   if (/^[./]/.test(specifier)) return undefined;
   const name = specifier.split('/', specifier.startsWith('@') ? 2 : 1).join('/');
   if (servers().includes(name)) return onMissingServer(name);
@@ -169,6 +171,11 @@ const servers = () => namesIn(join(workspace, 'servers'), /^(?!_)\w+$/);
 /** @param {string} server */
 const tools = (server) =>
   namesIn(join(workspace, 'servers', server), /^[^_].*\.ts$/)
+    .map((name) => name.slice(0, -'.ts'.length))
+    .filter((name) => name !== 'index');
+
+const skills = () =>
+  namesIn(join(workspace, 'skills'), /^[^_].*\.ts$/)
     .map((name) => name.slice(0, -'.ts'.length))
     .filter((name) => name !== 'index');
 

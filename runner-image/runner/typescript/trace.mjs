@@ -27,6 +27,7 @@ const isForeign = (place) =>
  */
 function libraryOf(place) {
   if (place.startsWith(wrappersUrl) || place.startsWith(wrappersUrl.slice('file://'.length))) return 'servers';
+  if (/\/workspace\/skills\/\w+\.ts/.test(place)) return 'servers';
   return packageName.exec(place)?.groups?.name;
 }
 

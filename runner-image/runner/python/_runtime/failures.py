@@ -84,7 +84,8 @@ def _summary(libraries: list[str], margin: str) -> str:
 def _library(file: str, workspace: str) -> str | None:
     """Name the library that a file belongs to; None for the program's own."""
     if file.startswith(f"{workspace}/"):
-        return "servers" if file.startswith(f"{workspace}/servers/") else None
+        is_wrapper = file.startswith(f"{workspace}/skills/") and not file.startswith(f"{workspace}/skills/_code/")
+        return "servers" if is_wrapper or file.startswith(f"{workspace}/servers/") else None
     if found := _PACKAGE.match(file):
         return found["name"]
     if file.startswith(_RUNTIME):

@@ -124,6 +124,8 @@ def _on_missing_module(name: str, workspace: str) -> str | None:
     package, _, below = name.partition(".")
     if package == "servers":
         return _on_missing_wrapper(below, workspace)
+    if package == "skills":
+        return _on_missing_skill(below, workspace)
     if below:  # the package is there
         return None
     if package in _servers(workspace):
@@ -147,6 +149,12 @@ def _on_missing_wrapper(name: str, workspace: str) -> str:
         return f"There is no server '{server}'; {there}.{_meant(server, servers)}"
     tools = _tools(workspace, server)
     return f"The server '{server}' has no tool '{tool}'; it has: {', '.join(tools)}.{_meant(tool, tools)}"
+
+
+def _on_missing_skill(name: str, workspace: str) -> str:
+    skills = _names_in(f"{workspace}/skills", ".py")
+    there = f"there are: {', '.join(skills)}" if skills else "there is none that you may use"
+    return f"There is no such skill; {there}.{_meant(name, skills)}"
 
 
 def _meant(name: str, candidates: Iterable[str]) -> str:

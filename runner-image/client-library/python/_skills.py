@@ -1,0 +1,120 @@
+"""Calls skills: those in Python in this process, the others through the gateway, in a sandbox of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from contextvars import ContextVar, copy_context
+from importlib import import_module
+from typing import Any
+
+from ._arguments import Rule
+from ._client import Tool, ask, result_or_awaitable
+from .errors import SkillError, SkillStale
+
+MAX_DEPTH = 3
+
+_CO_COROUTINE = 0x80
+# The skills that are being run, the outermost first: those that wait for this sandbox, then those in this process.
+_around: ContextVar[tuple[str, ...]] = ContextVar(
+    "_around", default=tuple(os.environ.get("CODE_EXECUTOR_SKILLS_AROUND", "").split())
+)
+_told: set[tuple[str, bool]] = set()
+
+
+class Skill(Tool):
+    """One skill, as its wrapper describes it."""
+
+    def __init__(
+        self,
+        *,
+        server: str,
+        name: str,
+        signature: str,
+        rule: Rule,
+        aliases: Mapping[str, str],
+        is_here: bool = False,
+    ) -> None:
+        super().__init__(server=server, name=name, signature=signature, rule=rule, aliases=aliases)
+        self._name = name
+        self._is_here = is_here
+
+    def call(self, arguments: Any, named: Mapping[str, Any]) -> Any:
+        """Check the arguments, then run the skill: its result, or in async code an awaitable of it."""
+        if not self._is_here:
+            _require_end((*_around.get(), self._name))
+            return super().call(arguments, named)
+        given = self._checked(arguments, named)
+        # In async code it runs in a thread: there the tools that it calls are called as in any other program.
+        context = copy_context()
+        return result_or_awaitable(lambda: context.run(_counted, self._name, given))
+
+
+def refuse(name: str, version: str, drift: list[str]) -> None:
+    """Raise that a skill cannot be used, because the tools have changed under it."""
+    raise SkillStale(f"The tools changed since it was proven: {' '.join(drift)}", server="skills", tool=name)
+
+
+def answer(name: str, given: str) -> None:
+    """Run a skill as the whole program: its result is printed, or handed back to whoever called it."""
+    result = _run(name, json.loads(given))
+    if os.environ.get("CODE_EXECUTOR_RETURNS"):
+        ask("/return", f'{{"value": {_as_json(name, result)}}}', "skills", name)
+    elif isinstance(result, str):
+        print(result)  # noqa: T201
+    elif result is not None:
+        print(_as_json(name, result))  # noqa: T201
+
+
+def _counted(name: str, given: Any) -> Any:
+    _tell(name, failed=False)
+    try:
+        return _run(name, given)
+    except Exception:
+        _tell(name, failed=True)
+        raise
+
+
+def _run(name: str, given: Any) -> Any:
+    around = (*_around.get(), name)
+    _require_end(around)
+    run = import_module(f"skills._code.{name}").run
+    entered = _around.set(around)
+    try:
+        # What it is given is its own: it may change it.
+        result = run(json.loads(_as_json(name, given)))
+        if not run.__code__.co_flags & _CO_COROUTINE:
+            return result
+        import asyncio
+
+        return asyncio.run(result)
+    finally:
+        _around.reset(entered)
+
+
+def _require_end(around: tuple[str, ...]) -> None:
+    *outer, name = around
+    way = " → ".join(around)
+    if name in outer:
+        raise SkillError(f"Skills must not call themselves: {way}.", server="skills", tool=name)
+    if len(around) > MAX_DEPTH:
+        raise SkillError(f"Skills may be at most {MAX_DEPTH} deep: {way}.", server="skills", tool=name)
+
+
+def _tell(name: str, *, failed: bool) -> None:
+    """Count the use of a skill, once in each program; a gateway that does not answer changes nothing."""
+    if (name, failed) in _told:
+        return
+    _told.add((name, failed))
+    with suppress(Exception):
+        ask("/used", json.dumps({"skill": name, "failed": failed}), "skills", name)
+
+
+def _as_json(name: str, value: Any) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        message = f"What a skill is given and returns must be JSON: {error}"
+        raise SkillError(message, server="skills", tool=name) from None
