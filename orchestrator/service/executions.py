@@ -61,10 +61,11 @@ from orchestrator.service.files import Files
 from orchestrator.service.grants import Grant
 from orchestrator.service.handovers import Handover
 from orchestrator.service.ledger import Notify
-from orchestrator.service.ports import Journal
-from orchestrator.service.provisions import Provisions
+from orchestrator.service.ports import Journal, Sandbox
+from orchestrator.service.provisions import Provisions, prepared_recipe
 from orchestrator.service.readiness import Readiness
 from orchestrator.service.running import RunningExecution
+from orchestrator.service.scopes import Scope, SkillRun
 from orchestrator.service.warm_pool import WarmPool
 from orchestrator.service.workspaces import Workspaces
 
@@ -102,6 +103,7 @@ class ProgramRequest:
     background: bool = False
     files: Mapping[str, Source] = field(default_factory=dict)  # what each file of /workspace/in comes from
     workspace: WorkspaceUse | None = None
+    skill: SkillRun | None = None  # only the daemon itself asks for one
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,11 +124,13 @@ class ProgramRules:
             size = len(request.code.encode())
         except UnicodeEncodeError as error:
             raise InvalidRequest("`code` must be Unicode text; it holds a lone surrogate.") from error
-        if size > self.max_code_bytes:
+        if size > self.max_code_bytes and request.skill is None:  # the program that runs a skill is ours
             raise CodeTooLarge(f"`code` must have at most {self.max_code_bytes} bytes; it has {size}.")
         asked, of_role = request.timeout_seconds, caller.role.max_timeout_seconds
         if request.background:
             return self.limits_for(self._seconds_in_background(asked, caller))
+        if request.skill is not None and request.skill.is_proof and asked is not None:
+            asked = min(asked, self.max_timeout_seconds)
         if (asked or 0) > self.max_timeout_seconds:
             message = f"`timeoutSeconds` must be at most {self.max_timeout_seconds:g}"
             if (of_role or 0) > self.max_timeout_seconds:
@@ -164,6 +168,17 @@ class Stopwatch:
         return Timings(*laps[:3])
 
 
+class OwnFiles(Protocol):
+    """Knows what a caller's programs find besides what its role gives them: the skills that it has saved itself."""
+
+    async def files_for(self, caller: Caller, program: str, language: Language) -> Mapping[str, str]: ...
+
+
+class NoOwnFiles:
+    async def files_for(self, caller: Caller, program: str, language: Language) -> Mapping[str, str]:
+        return {}
+
+
 class ToolAccess(Protocol):
     """Lets a running program call tools."""
 
@@ -176,6 +191,8 @@ class ToolAccess(Protocol):
         *,
         at_most_once: bool = False,
         passed: bool = True,
+        scope: Scope | None = None,
+        deadline: float | None = None,
     ) -> Grant: ...
 
 
@@ -208,6 +225,7 @@ class Executions:
         self._on_finished = on_finished
         self._tell = tell
         self.ends = Ends(journal)
+        self.own_files: OwnFiles = NoOwnFiles()  # until the skills are there, which are run by this
         self._running: dict[str, RunningExecution] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._renewals = 0
@@ -218,6 +236,8 @@ class Executions:
     async def start(self, caller: Caller, request: ProgramRequest, execution_id: str) -> RunningExecution:
         """Begin an execution, or find the one that an earlier request with the same idempotency key began."""
         limits = self._rules.limits_of(request, caller)
+        if request.skill is not None and request.skill.max_output_bytes is not None:
+            limits = replace(limits, max_output_bytes=request.skill.max_output_bytes)
         workspace = require_workspace_name(request.workspace.name) if request.workspace is not None else None
         asked = Execution(
             execution_id,
@@ -232,10 +252,11 @@ class Executions:
             inputs_sha256=inputs_digest(((name, _named(source)) for name, source in request.files.items()), workspace),
             input_files=tuple(sorted(request.files)),
             workspace=request.workspace,
+            skill=request.skill.label if request.skill is not None else None,
         )
         self._files.hold(caller, execution_id, request.files)
         try:
-            running = await self._started_once(asked, request.files)
+            running = await self._started_once(asked, request)
         except BaseException:
             self._files.let_go(execution_id)
             raise
@@ -243,13 +264,14 @@ class Executions:
             self._files.let_go(execution_id)
         return running
 
-    async def _started_once(self, asked: Execution, files: Mapping[str, Source]) -> RunningExecution:
-        key = asked.idempotency_key
+    async def _started_once(self, asked: Execution, request: ProgramRequest) -> RunningExecution:
+        key, files, skill = asked.idempotency_key, request.files, request.skill
         if key is None:
-            return await self._begin(asked, await self._inputs(asked, files))
+            return await self._begin(asked, await self._inputs(asked, files), skill)
         async with self._starting_with_key.setdefault((asked.caller.key_name, key), asyncio.Lock()):
             # What began before is found first: its inputs may be gone by now.
-            return await self._begun_before(asked, key) or await self._begin(asked, await self._inputs(asked, files))
+            begun = await self._begun_before(asked, key)
+            return begun or await self._begin(asked, await self._inputs(asked, files), skill)
 
     async def _inputs(self, asked: Execution, files: Mapping[str, Source]) -> tuple[Brought, ...]:
         """Find what a program is given, and refuse what it could not keep."""
@@ -320,7 +342,9 @@ class Executions:
                 self._renewals = renewals
         await self.ends.record_what_is_missing()
 
-    async def _begin(self, execution: Execution, inputs: tuple[Brought, ...]) -> RunningExecution:
+    async def _begin(
+        self, execution: Execution, inputs: tuple[Brought, ...], skill: SkillRun | None
+    ) -> RunningExecution:
         if not self._accepting:
             raise ShuttingDown("The daemon is stopping.", retry_after_seconds=10)
         self._readiness.require()
@@ -337,7 +361,7 @@ class Executions:
             raise
         state = State.QUEUED if ticket is None or ticket.position else State.RUNNING
         handover = Handover(self._files, self._workspaces, execution, inputs, turn)
-        running = RunningExecution(execution, execution.record(state, self._instance), handover, ticket, turn)
+        running = RunningExecution(execution, execution.record(state, self._instance), handover, ticket, turn, skill)
         self._running[execution.id] = running
         opening = self._own(self._open(running))
         try:
@@ -471,8 +495,17 @@ class Executions:
 
     async def _run_in_a_sandbox(self, running: RunningExecution, stopwatch: Stopwatch) -> Ending:
         execution = running.execution
-        recipe, files = await self._provisions.for_role(execution.caller.role, execution.language)
+        skill = running.skill
+        if skill is not None and skill.prepared is not None:
+            recipe, files = prepared_recipe(execution.language, skill.prepared), skill.prepared
+        else:
+            recipe, files = await self._provisions.for_role(execution.caller.role, execution.language)
+        if skill is not None:
+            own = skill.brought
+        else:
+            own = await self.own_files.files_for(execution.caller, execution.code, execution.language)
         async with self._pool.lease(recipe, files, execution.id, execution.limits.timeout_seconds) as lease:
+            await bring_texts(lease.sandbox, own)
             await running.handover.bring(lease.sandbox)
             stopwatch.lap()
             running.warm = lease.warm
@@ -486,6 +519,8 @@ class Executions:
                 lease.sandbox.id,
                 at_most_once=execution.idempotency_key is not None,
                 passed=program.may_call_at_once,
+                scope=skill.scope if skill is not None else None,
+                deadline=time.monotonic() + execution.limits.timeout_seconds,
             )
             running.calls_so_far = grant.calls
             program = replace(program, environment=grant.environment)
@@ -537,6 +572,16 @@ class Executions:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+
+async def bring_texts(sandbox: Sandbox, files: Mapping[str, str]) -> None:
+    """Write files into a sandbox before its program runs."""
+
+    async def pieces(text: str) -> AsyncIterator[bytes]:
+        yield text.encode("utf-8", "surrogatepass")
+
+    for path, text in files.items():
+        await sandbox.bring(path, pieces(text))
 
 
 async def _settle(handover: Handover, outcome: Outcome | None) -> None:

@@ -22,6 +22,7 @@ from orchestrator.service.call_recorder import Recorder
 from orchestrator.service.ledger import Ledger, Notify
 from orchestrator.service.pictures import Pictures
 from orchestrator.service.rooms import Rooms
+from orchestrator.service.scopes import Scope
 from orchestrator.service.sessions import Sessions
 
 T = TypeVar("T")
@@ -49,6 +50,9 @@ class Grant:
         *,
         at_most_once: bool = False,
         passed: bool = True,
+        scope: Scope | None = None,
+        deadline: float | None = None,
+        within: Grant | None = None,
     ) -> None:
         self.token = secrets.token_urlsafe(32)
         self.caller = caller
@@ -57,10 +61,16 @@ class Grant:
         self.ledger = ledger
         self.sessions = sessions
         self.at_most_once = at_most_once
-        self.pictures = Pictures(limits)
+        self.scope = scope
+        self.deadline = deadline  # of the program, on the monotonic clock; without one it is no program's
+        # A skill that runs in a sandbox of its own takes part in what is left to the program that called it.
+        self._root: Grant = self if within is None else within._root
+        self.pictures: Pictures = Pictures(limits) if within is None else within.pictures
         self.turns = asyncio.Semaphore(limits.max_concurrent_calls)
         self.large_bodies = asyncio.Semaphore(LARGE_BODIES_AT_ONCE)
         self.results = Budget(limits.max_held_result_bytes, limits.max_held_result_bytes)
+        self.nested = asyncio.Semaphore(1)  # skills that run in sandboxes of their own, one at a time
+        self.used_skills: set[tuple[str, bool]] = set()  # with whether they failed; each is counted once
         self.faults: Counter[str] = Counter()  # of what its sandbox does wrong; told once, when it ends
         self.revoked = False
         self.passed = asyncio.Event()  # until then, calls wait: the program is still being checked
@@ -76,7 +86,17 @@ class Grant:
     @property
     def environment(self) -> dict[str, str]:
         """Tell the program's client library where the gateway is, and the token."""
-        return {"CODE_EXECUTOR_GATEWAY": GATEWAY, "CODE_EXECUTOR_GRANT": self.token}
+        told = {"CODE_EXECUTOR_GATEWAY": GATEWAY, "CODE_EXECUTOR_GRANT": self.token}
+        if self.scope is None:
+            return told
+        if self.scope.returns:
+            told["CODE_EXECUTOR_RETURNS"] = "1"
+        return {**told, "CODE_EXECUTOR_SKILLS_AROUND": " ".join(self.scope.chain[:-1])}
+
+    @property
+    def is_replay(self) -> bool:
+        """Tell whether its calls are answered from a recording: then they are nobody's, and reach nobody."""
+        return self.scope is not None and self.scope.replay is not None
 
     def require_valid(self) -> None:
         if self.revoked:
@@ -112,14 +132,16 @@ class Grant:
             raise LimitExceeded(f"An execution may make at most {most} tool calls.")
 
     def count_search(self) -> None:
-        self._searches_left -= 1
-        if self._searches_left < 0:
+        root = self._root
+        root._searches_left -= 1
+        if root._searches_left < 0:
             most = self._limits.max_searches
             raise LimitExceeded(f"An execution may search for tools or ask about them at most {most} times.")
 
     def count_bytes(self, size: int) -> None:
-        self._bytes_left -= size
-        if self._bytes_left < 0:
+        root = self._root
+        root._bytes_left -= size
+        if root._bytes_left < 0:
             raise LimitExceeded(
                 f"An execution may send and receive at most {self._limits.max_total_bytes} bytes through tools."
             )
@@ -132,7 +154,8 @@ class Grant:
             self.faults.clear()
         for call in self._calls:
             call.cancel()
-        self.sessions.end()  # after the calls, which tell the server in their session that they are given up
+        if self._root is self:
+            self.sessions.end()  # after the calls, which tell the server in their session that they are given up
 
     def calls(self) -> tuple[ToolCall, ...]:
         return self.ledger.calls()
@@ -163,6 +186,8 @@ class Grants:
         *,
         at_most_once: bool = False,
         passed: bool = True,
+        scope: Scope | None = None,
+        deadline: float | None = None,
     ) -> Grant:
         """Open an execution's use of tools; without a sandbox, only the daemon itself can use it."""
         ledger = Ledger(execution_id, self._recorder, notify, partial(self._watch, caller.key_name))
@@ -176,10 +201,32 @@ class Grants:
             self._forget,
             at_most_once=at_most_once,
             passed=passed,
+            scope=scope,
+            deadline=deadline,
         )
+        return self._take_up(grant)
+
+    def issue_within(self, outer: Grant, sandbox_id: str, scope: Scope) -> Grant:
+        """Let a skill in a sandbox of its own call tools: its calls are its caller's, in ledger and budget."""
+        grant = Grant(
+            outer.caller,
+            outer.execution_id,
+            sandbox_id,
+            self._limits,
+            outer.ledger,
+            outer.sessions,
+            self._forget,
+            at_most_once=outer.at_most_once,
+            scope=scope,
+            deadline=outer.deadline,
+            within=outer,
+        )
+        return self._take_up(grant)
+
+    def _take_up(self, grant: Grant) -> Grant:
         self._valid.add(grant)
-        if sandbox_id is not None:
-            self._by_sandbox[sandbox_id] = grant
+        if grant.sandbox_id is not None:
+            self._by_sandbox[grant.sandbox_id] = grant
         return grant
 
     def find(self, token: str, sandbox_id: str) -> Grant:
@@ -192,7 +239,11 @@ class Grants:
 
     def revoke_unless(self, live_keys: frozenset[tuple[str, str]]) -> int:
         """End the grants of callers whose keys were taken away or rotated; return how many there were."""
-        lost = [grant for grant in self._valid if (grant.caller.key_name, grant.caller.key_sha256) not in live_keys]
+        lost = [
+            grant
+            for grant in self._valid
+            if (grant.caller.key_name, grant.caller.key_sha256) not in live_keys and not grant.is_replay
+        ]
         for grant in lost:
             grant.revoke()
         return len(lost)

@@ -71,7 +71,12 @@ class Provisions:
             if twice := files.keys() & given.keys():
                 raise ValueError(f"two contributors give {min(twice)}")
             files.update(given)
-        return Recipe(language, _digest(files)), files
+        return prepared_recipe(language, files), files
+
+
+def prepared_recipe(language: Language, files: Files) -> Recipe:
+    """Name what a sandbox is prepared with by its content."""
+    return Recipe(language, _digest(files))
 
 
 def _digest(files: Files) -> str:

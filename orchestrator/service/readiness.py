@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Awaitable, Callable
 
 import structlog
 
@@ -16,10 +17,13 @@ LOOK_EVERY_SECONDS = 60.0
 
 
 class Readiness:
-    def __init__(self, engine: Engine, journal: Journal, instance: str = "") -> None:
+    def __init__(
+        self, engine: Engine, journal: Journal, instance: str = "", load: Callable[[], Awaitable[None]] | None = None
+    ) -> None:
         self._engine = engine
         self._journal = journal
         self._instance = instance
+        self._load = load
         self._recovered = False
         self._engine_failed: tuple[float, EngineUnavailable] | None = None
         self._looked: tuple[float, bool] | None = None
@@ -41,13 +45,15 @@ class Readiness:
             self.problem = problem
 
     async def recover(self) -> None:
-        """Mark what ran when the daemon last stopped as interrupted, once, before anything new begins."""
+        """Mark what ran when the daemon last stopped as interrupted, and load what is kept, before anything begins."""
         if self._recovered:
             return
         interrupted = await self._journal.mark_interrupted(self._instance)
-        self._recovered = True
         if interrupted:
             log.warning("journal.interrupted", executions=interrupted)
+        if self._load is not None:
+            await self._load()
+        self._recovered = True
 
     async def check(self) -> None:
         """Note what would keep an execution from working now, if anything."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from orchestrator.domain.access import Caller
 from orchestrator.domain.errors import NotForYourRole, NotFound, ProgramNotKept
-from orchestrator.domain.execution import ExecutionRecord, Filter, Page, Stream
+from orchestrator.domain.execution import ExecutionRecord, Filter, Kind, Page, Stream
 from orchestrator.domain.statistics import Span, Statistics
 from orchestrator.service.budget import Budget
 from orchestrator.service.ports import Journal
@@ -15,6 +15,9 @@ from orchestrator.service.running import RunningExecution
 
 LARGEST_OUTPUT_BYTES = 10 * 1024 * 1024  # the most that the settings let a stream have
 LARGEST_NUMBER = 2**62  # of an offset or a sequence; a journal counts in 64 bits, and adds to what it is given
+
+
+LOOKED_BACK = 50  # a proof has up to eleven runs
 
 
 class Records:
@@ -40,6 +43,14 @@ class Records:
             wanted = replace(wanted, caller=caller.key_name)
         async with self._listing.reserve(caller.key_name, 1):
             return await self._journal.newest(wanted, limit)
+
+    async def newest_own(self, caller: Caller, *, of_skills: bool) -> ExecutionRecord | None:
+        """Return the program that a caller ran last; the runs of a proof never are, those of skills if wanted."""
+        own = Filter(caller=caller.key_name, kind=Kind.PROGRAM)
+        for record in await self.newest(caller, own, LOOKED_BACK):
+            if record.skill is None or (of_skills and not record.skill.endswith("@")):
+                return await self.visible(caller, record.id)  # lists leave out its files and calls
+        return None
 
     async def program(self, record: ExecutionRecord) -> str:
         """Return the program of an execution that the caller may see."""

@@ -22,6 +22,7 @@ from orchestrator.domain.execution import (
 from orchestrator.domain.ledger import CallRecord, ToolCall
 from orchestrator.service.admission import Ticket
 from orchestrator.service.handovers import Handover
+from orchestrator.service.scopes import SkillRun
 from orchestrator.service.workspaces import Turn
 
 LARGEST_CHUNK_BYTES = 64 * 1024
@@ -47,11 +48,13 @@ class RunningExecution:
         handover: Handover | None = None,
         ticket: Ticket | None = None,
         turn: Turn | None = None,
+        skill: SkillRun | None = None,
     ) -> None:
         self.execution = execution
         self.record = record
         self.ticket = ticket  # None while it waits for its workspace
         self.turn = turn
+        self.skill = skill
         self._handover = handover
         self.stop: Callable[[], None] | None = None  # there while the program runs
         self.cancelled = asyncio.Event()

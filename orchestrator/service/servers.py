@@ -49,19 +49,20 @@ class BuiltIn(Protocol):
 class Servers:
     """A built-in server's name is taken even while it offers nothing: a role that names it means that one."""
 
-    def __init__(self, upstreams: Upstreams, *built_in: BuiltIn) -> None:
+    def __init__(self, upstreams: Upstreams, *built_in: BuiltIn, reserved: frozenset[str] = frozenset()) -> None:
         self._upstreams = upstreams
         self._built_in = {server.name: server for server in built_in}
+        self._taken = reserved | self._built_in.keys()
 
     def tools(self) -> Mapping[str, tuple[Tool, ...]]:
-        upstream = {name: tools for name, tools in self._upstreams.tools().items() if name not in self._built_in}
+        upstream = {name: tools for name, tools in self._upstreams.tools().items() if name not in self._taken}
         return {**upstream, **{name: server.tools for name, server in self._built_in.items() if server.tools}}
 
     def statuses(self) -> Sequence[UpstreamStatus]:
         problem = "its name belongs to a built-in server; rename it in servers.json"
         upstream = [
             replace(status, state=UpstreamState.DOWN, tools=0, problem=problem)
-            if status.server in self._built_in
+            if status.server in self._taken
             else status
             for status in self._upstreams.statuses()
         ]

@@ -1,4 +1,4 @@
-"""The one way to call a tool, for all faces: check → limits → role → policies → dispatch → observe → ledger.
+"""The one way to call a tool, for all faces: check → limits → role → scope → policies → dispatch → observe → ledger.
 
 Whatever must hold for every call is a step here, so that nothing can go around it.
 """
@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 import structlog
 
-from orchestrator.domain.access import Caller, Role
+from orchestrator.domain.access import SKILLS, Caller, Role
 from orchestrator.domain.errors import (
     Category,
     GrantInvalid,
@@ -24,6 +24,7 @@ from orchestrator.domain.errors import (
     JournalUnavailable,
     LimitExceeded,
     OrchestratorError,
+    ToolUnavailable,
 )
 from orchestrator.domain.execution import GatewayLimits, RoomLimits
 from orchestrator.domain.json_text import Text
@@ -36,6 +37,7 @@ from orchestrator.service.ledger import LedgerEntry, Notify
 from orchestrator.service.pictures import images_in
 from orchestrator.service.ports import Access
 from orchestrator.service.rooms import ResultRoom, Rooms
+from orchestrator.service.scopes import LARGEST_ARGUMENTS_BYTES, Scope
 from orchestrator.service.sessions import Sessions
 
 log = structlog.get_logger()
@@ -44,6 +46,7 @@ log = structlog.get_logger()
 FREE_BYTES = 64 * 1024
 OBSERVED_BYTES = 256 * 1024
 MAX_NAME_CHARACTERS = 256
+MAX_USED_SKILLS = 200
 
 _encoder = json.JSONEncoder(allow_nan=False)
 
@@ -88,7 +91,31 @@ class Policy(Protocol):
 class Resolver(Protocol):
     """The one place that says whether a role may call a tool."""
 
-    def callable_tool(self, role: Role, server: str, name: str) -> Tool: ...
+    def callable_tool(self, role: Role, server: str, name: str, own: Sequence[Tool] = ()) -> Tool: ...
+
+
+class Skills(Protocol):
+    """What calls of skills are dispatched to."""
+
+    def own_tools(self, caller: Caller, role: Role) -> Sequence[Tool]:
+        """Return the skills that a caller may call as their author, before anybody approved them."""
+
+    async def call(self, grant: Grant, role: Role, skill: Tool, arguments: Mapping[str, Any]) -> CallResult:
+        """Run a skill in a sandbox of its own, for a program that waits for its result."""
+
+    def count_use(self, caller: Caller, role: Role, name: str, *, failed: bool) -> None:
+        """Count one use of a skill that the caller may use, or its failure."""
+
+
+class NoSkills:
+    def own_tools(self, caller: Caller, role: Role) -> Sequence[Tool]:
+        return ()
+
+    async def call(self, grant: Grant, role: Role, skill: Tool, arguments: Mapping[str, Any]) -> CallResult:
+        raise ToolUnavailable("Skills cannot be called here.")
+
+    def count_use(self, caller: Caller, role: Role, name: str, *, failed: bool) -> None:
+        return
 
 
 class Dispatcher(Protocol):
@@ -135,6 +162,7 @@ class ToolCalls:
         self._recorder = Recorder(journal)
         self.rooms = Rooms(room_limits or RoomLimits())
         self.grants = Grants(limits, self._recorder, self.rooms, watch)
+        self.skills: Skills = NoSkills()  # until whoever runs them is there, which needs this to be there
 
     def open(
         self,
@@ -145,6 +173,8 @@ class ToolCalls:
         *,
         at_most_once: bool = False,
         passed: bool = True,
+        scope: Scope | None = None,
+        deadline: float | None = None,
     ) -> Grant:
         """Let an execution call tools until its grant is revoked; that of a key which is gone by now is at once.
 
@@ -153,14 +183,30 @@ class ToolCalls:
         What must happen at most once is sent only after the journal knows of it: without its record, whoever sees the
         execution cut off would run it again.
         """
-        grant = self.grants.issue(caller, execution_id, notify, sandbox_id, at_most_once=at_most_once, passed=passed)
-        if (caller.key_name, caller.key_sha256) not in self._access.book.live_keys:
+        grant = self.grants.issue(
+            caller,
+            execution_id,
+            notify,
+            sandbox_id,
+            at_most_once=at_most_once,
+            passed=passed,
+            scope=scope,
+            deadline=deadline,
+        )
+        if not grant.is_replay and (caller.key_name, caller.key_sha256) not in self._access.book.live_keys:
             grant.revoke()
         return grant
 
     def drop_grants_of_lost_keys(self) -> None:
         if lost := self.grants.revoke_unless(self._access.book.live_keys):
             log.warning("grants.revoked", executions=lost)
+
+    def note_use(self, grant: Grant, skill: str, *, failed: bool) -> None:
+        """Count that a program used a skill in its own process, or that this failed; each once for a program."""
+        is_due = not failed or (skill, False) in grant.used_skills
+        if is_due and (skill, failed) not in grant.used_skills and len(grant.used_skills) < MAX_USED_SKILLS:
+            grant.used_skills.add((skill, failed))
+            self.skills.count_use(grant.caller, self.role_of(grant), skill, failed=failed)
 
     async def finish(self) -> None:
         """Return when the journal has every call that was handed in."""
@@ -183,6 +229,8 @@ class ToolCalls:
         """Call a tool for an execution. Whatever becomes of it is in the ledger before the caller knows."""
         server, tool = _name("server", server), _name("tool", tool)
         await grant.passed.wait()
+        if grant.scope is not None:
+            grant.scope.note(f"{server}/{tool}")
         grant.require_calls_left()
         entry = grant.ledger.begin(server, tool, request_bytes)
         try:
@@ -208,30 +256,41 @@ class ToolCalls:
         grant.require_valid()
         grant.require_calls_left()
         grant.count_bytes(request_bytes)
-        role = self.role_of(grant)
-        described = self._resolver.callable_tool(role, server, tool)
         if not isinstance(arguments, Mapping):
             raise InvalidArguments("`arguments` must be an object.")
+        scope = grant.scope
+        if scope is not None:  # before the role: also what its author may not call must not be missing in a proof
+            scope.require(f"{server}/{tool}", request_bytes)
+            if scope.replay is not None:
+                answer = partial(scope.replay.answer, f"{server}/{tool}", arguments)
+                return await self._replayed(grant, entry, await room.in_turn(answer))
+        role = self.role_of(grant)
+        may_be_own = server == SKILLS and not (scope is not None and scope.of_approved)
+        own = self.skills.own_tools(grant.caller, role) if may_be_own else ()
+        described = self._resolver.callable_tool(role, server, tool, own)
         call = PendingCall(grant.execution_id, grant.caller, role, described, arguments)
         async with grant.turns:
             for policy in self._policies:
                 call = replace(call, arguments=await policy.before(call))
-            timeout, began = self._limits.call_timeout_seconds, time.monotonic()
-            await self._dispatcher.open_session(server, grant.sessions, timeout)
-            timeout = max(0.0, timeout - (time.monotonic() - began))
-            async with self.rooms.at_server(server, grant.caller.key_name, request_bytes):
-                written = entry.sent()
-                if grant.at_most_once and not await asyncio.shield(written):
-                    raise JournalUnavailable("The call was not sent, because the journal cannot record it.")
-                result = await self._dispatcher.call(server, tool, call.arguments, timeout, role, room, grant.sessions)
+            try:
+                result = await self._dispatched(grant, entry, call, request_bytes, room)
+            except OrchestratorError as error:
+                if scope is not None and scope.recording is not None and scope.recording.has_room(request_bytes):
+                    await room.in_turn(partial(scope.recording.note, described.path, arguments, None, error))
+                raise
             for policy in reversed(self._policies):
                 result = await policy.after(call, result)
             result, text = await _written(result)
+        recording = scope.recording if scope is not None else None
+        if recording is not None and recording.has_room(request_bytes + len(text)):
+            await room.in_turn(partial(recording.note, described.path, arguments, result, None))
         if len(text) > FREE_BYTES:
             await room.reserve(len(text))
         room.shrink(len(text))
         grant.count_bytes(len(text))
-        if isinstance(result, LargeResult):
+        if described.skill is not None:
+            pass  # it declares what it returns
+        elif isinstance(result, LargeResult):
             await self._observe_large(role, described, result, room)
         else:
             self._observer.note(role, described, result)
@@ -239,6 +298,30 @@ class ToolCalls:
             grant.pictures.note(await room.in_turn(partial(grant.pictures.readable, images)))
         outcome = CallOutcome.TOOL_ERROR if is_failure(result) else CallOutcome.DONE
         await entry.finish(outcome, result_bytes=len(text))
+        return Answer(result, text)
+
+    async def _dispatched(
+        self, grant: Grant, entry: LedgerEntry, call: PendingCall, request_bytes: int, room: ResultRoom
+    ) -> CallResult:
+        server, tool = call.tool.server, call.tool.name
+        if call.tool.skill is not None:
+            if request_bytes > LARGEST_ARGUMENTS_BYTES:
+                raise InvalidArguments(f"The input of a skill must have at most {LARGEST_ARGUMENTS_BYTES} bytes.")
+            entry.sent()
+            return await self.skills.call(grant, call.role, call.tool, call.arguments)
+        timeout, began = self._limits.call_timeout_seconds, time.monotonic()
+        await self._dispatcher.open_session(server, grant.sessions, timeout)
+        timeout = max(0.0, timeout - (time.monotonic() - began))
+        async with self.rooms.at_server(server, grant.caller.key_name, request_bytes):
+            written = entry.sent()
+            if grant.at_most_once and not await asyncio.shield(written):
+                raise JournalUnavailable("The call was not sent, because the journal cannot record it.")
+            return await self._dispatcher.call(server, tool, call.arguments, timeout, call.role, room, grant.sessions)
+
+    async def _replayed(self, grant: Grant, entry: LedgerEntry, result: CallResult) -> Answer:
+        result, text = await _written(result)
+        grant.count_bytes(len(text))
+        await entry.finish(CallOutcome.TOOL_ERROR if is_failure(result) else CallOutcome.DONE, result_bytes=len(text))
         return Answer(result, text)
 
     async def _observe_large(self, role: Role, tool: Tool, result: LargeResult, room: ResultRoom) -> None:

@@ -34,7 +34,18 @@ class FakeToolCalls:
         self.grants: list[FakeGrant] = []
         self.made: tuple[ToolCall, ...] = ()  # by whatever runs next
 
-    def open(self, caller, execution_id, notify, sandbox_id=None, *, at_most_once=False, passed=True) -> FakeGrant:
+    def open(
+        self,
+        caller,
+        execution_id,
+        notify,
+        sandbox_id=None,
+        *,
+        at_most_once=False,
+        passed=True,
+        scope=None,
+        deadline=None,
+    ) -> FakeGrant:
         assert all(not grant.open for grant in self.grants if grant.sandbox_id == sandbox_id)
         grant = FakeGrant(sandbox_id, self.made, at_once=passed)
         self.grants.append(grant)

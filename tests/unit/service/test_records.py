@@ -41,6 +41,17 @@ async def test_what_one_may_not_see_is_as_if_it_were_not_there(records):
             await records.visible(DEVELOPER, execution_id)
 
 
+async def test_what_a_caller_ran_last_is_its_own_and_never_a_proof():
+    journal = FakeJournal()
+    for number, (execution_id, skill) in enumerate([("program", None), ("skill", "report@1"), ("proof", "report@")]):
+        await journal.open(replace(record(id=execution_id), skill=skill, accepted_at=1000.0 + number))
+    await journal.open(replace(record(id="others", caller=ADMIN), accepted_at=2000.0))
+    records = Records(journal, lambda execution_id: None)
+    newest = [await records.newest_own(DEVELOPER, of_skills=of_skills) for of_skills in (False, True)]
+    assert [found and found.id for found in newest] == ["program", "skill"]
+    assert await records.newest_own(OTHER_DEVELOPER, of_skills=True) is None
+
+
 async def test_output_so_far_is_read_while_it_runs(records):
     running = RunningExecution(execution(id="own"), record(id="own", state=State.RUNNING))
     running.receive(Stream.STDOUT, b"0123456789")

@@ -49,7 +49,7 @@ class World:
         owners = {each.key_name: self.role for each in (DEVELOPER, OTHER_DEVELOPER)}
         return AccessBook(self.roles, owners, self.hashes)
 
-    def callable_tool(self, role, server, name):
+    def callable_tool(self, role, server, name, own=()):
         self.steps.append("role")
         if not role.may_call(server, name):
             raise ToolDenied(f"Role {role.name} may not call {server}/{name}.")

@@ -1,0 +1,256 @@
+"""Notices when a tool changes under a skill, and finds out whether the skill still works with it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import structlog
+
+from orchestrator.domain.access import ANY_ROOM, ANY_SERVER, SKILLS, Caller, Role
+from orchestrator.domain.errors import OrchestratorError, SkillNotProven
+from orchestrator.domain.execution import Shares
+from orchestrator.domain.json_schema import MAX_STEPS, Budget, differences, mismatches
+from orchestrator.domain.skills import BUILT_IN, SkillState, SkillVersion
+from orchestrator.domain.tools import Tool
+from orchestrator.domain.upstream import UpstreamState, UpstreamStatus
+from orchestrator.service.budget import Budget as Places
+from orchestrator.service.skill_proofs import ProofFailed, Proven, SkillProofs, candidate_of
+from orchestrator.service.skill_saving import SkillSaving
+from orchestrator.service.skill_shelf import SkillShelf
+
+log = structlog.get_logger()
+
+MOST_DIFFERENCES = 8
+STEPS_OF_A_SKILL = 20 * MAX_STEPS  # of checking all that was recorded of one
+REPLAYED_AT_ONCE = Shares(total=2, per_caller=1)
+SETTLED_AT_ONCE = Shares(total=4, per_caller=1)
+APPROVED_SECONDS, WAITING_SECONDS = 120.0, 20.0  # for all examples of one skill
+ROUND_SECONDS = 20.0  # for those of one author that wait for their approval
+FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 1.0, 60.0
+Key = tuple[str, str]  # version and author
+# The daemon itself: it may see every tool, and calls none, for what it runs is answered from a recording.
+REPLAYER = Caller("(skills)", Role("(skills)", frozenset({ANY_SERVER}), chat_rooms=frozenset({ANY_ROOM})))
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """When to look again at a skill that could not be looked at, and how long that is."""
+
+    again_at: float
+    wait_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """What a replay on demand found."""
+
+    skill: SkillVersion
+    problem: str | None
+
+
+class SkillDrift:
+    def __init__(
+        self,
+        shelf: SkillShelf,
+        proofs: SkillProofs,
+        saving: SkillSaving,
+        statuses: Callable[[], Sequence[UpstreamStatus]],
+        edition: Callable[[], object],
+        built_in: Callable[[str], bytes | None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._shelf = shelf
+        self._proofs = proofs
+        self._saving = saving
+        self._statuses = statuses
+        self._edition = edition
+        self._built_in = built_in
+        self._clock = clock
+        self._looked_at: dict[bool, tuple[object, int]] = {}  # by whether it was at what is approved
+        self._stale_with: dict[Key, dict[str, str]] = {}  # the tools that each is known not to fit
+        self._failed: dict[Key, Failed] = {}
+        self._turns = {
+            of_approved: Places(SETTLED_AT_ONCE.total, SETTLED_AT_ONCE.per_caller) for of_approved in (True, False)
+        }
+        self._replays = Places(REPLAYED_AT_ONCE.total, REPLAYED_AT_ONCE.per_caller)  # that somebody asked for
+
+    async def take_up_changes(self, *, of_approved: bool = True) -> None:
+        """Look at the skills whose tools are not those that they were proven with, if anything has changed.
+
+        What is approved and what waits for that are looked at apart: nobody has read what waits, and it may take long.
+        """
+        now = self._edition(), self._shelf.revision
+        if now == self._looked_at.get(of_approved):
+            return
+        turns: dict[str, list[SkillVersion]] = {}
+        for skill in self._shelf.settled(approved=of_approved):
+            turns.setdefault(skill.name if of_approved else skill.author, []).append(skill)
+        settled = await asyncio.gather(*(self._settle_in_turn(*turn, of_approved) for turn in turns.items()))
+        if all(settled):
+            self._looked_at[of_approved] = now  # and not what is there by now, which the first were not compared with
+
+    async def _settle_in_turn(self, owner: str, skills: Sequence[SkillVersion], of_approved: bool) -> bool:
+        """Look at skills one after the other, for some time; what is left over then is looked at in the next round."""
+        ends = self._clock() + ROUND_SECONDS
+        settled = True
+        for skill in skills:
+            if self._clock() >= ends:
+                return False
+            async with self._turns[of_approved].reserve(owner, 1):
+                settled &= await self._try_to_settle(skill)
+        return settled
+
+    async def _try_to_settle(self, skill: SkillVersion) -> bool:
+        """Look at one; if that fails, it stays hidden and is looked at again, ever less often."""
+        key = skill.version, skill.author
+        failed = self._failed.get(key)
+        if failed is not None and self._clock() < failed.again_at:
+            return False
+        is_approved = skill.state is SkillState.APPROVED
+        try:
+            async with asyncio.timeout(APPROVED_SECONDS if is_approved else WAITING_SECONDS):
+                await self._settle(skill)
+        except TimeoutError:
+            await self._mark(skill, ["Its replay takes too long to be made anew: save it again."])
+            self._stale_with[key] = self._shelf.digests(skill.content, self._shelf.beside(skill)) or {}
+        except Exception as error:
+            wait = min(LONGEST_WAIT_SECONDS, 2 * failed.wait_seconds if failed is not None else FIRST_WAIT_SECONDS)
+            self._failed[key] = Failed(self._clock() + wait, wait)
+            told = error.message if isinstance(error, OrchestratorError) else repr(error)
+            log.warning("skill.not_settled", skill=skill.name, version=skill.version, error=told)
+            return False
+        self._failed.pop(key, None)
+        return True
+
+    async def _settle(self, skill: SkillVersion) -> None:
+        if skill.proof is None:
+            return
+        own = self._shelf.beside(skill)
+        connected = {status.server for status in self._statuses() if status.state is UpstreamState.CONNECTED}
+        tools = {path: self._shelf.tool(path, own) for path in skill.content.tools}
+        missing = [path for path, tool in tools.items() if tool is None]
+        gone = [path for path in missing if path.partition("/")[0] in {*(connected & self._shelf.servers), SKILLS}]
+        if gone and skill.author == BUILT_IN:
+            return  # it is for a server of that name which is another one here
+        if gone:
+            await self._mark(skill, [self._what_became_of(path, own) for path in gone])
+            return
+        if missing:
+            return  # of a server that is down nothing is known
+        digests = self._shelf.digests(skill.content, own)
+        if digests is None:
+            return  # a tool of a skill that it uses is missing, which is looked at, too
+        if digests == skill.proof.digests:
+            await self._mark(skill, [])
+            return
+        if gained := sorted(digests.keys() - skill.proof.digests.keys()):
+            await self._mark(
+                skill, [f"`{path}` is called by a skill that it uses, and was not before." for path in gained]
+            )
+            return
+        if self._stale_with.get((skill.version, skill.author)) != digests:
+            await self._prove_again(skill, [tool for tool in tools.values() if tool is not None], digests)
+
+    def _what_became_of(self, path: str, own: Mapping[str, SkillVersion]) -> str:
+        server, _, name = path.partition("/")
+        is_there = server == SKILLS and (name in own or self._shelf.approved(name) is not None)
+        return f"`{path}` is stale." if is_there else f"`{path}` is not there any more."
+
+    async def _prove_again(self, skill: SkillVersion, tools: Sequence[Tool], digests: dict[str, str]) -> None:
+        """Replay a skill with the tools as they are now, if what it passes and gets still fits them."""
+        packed = await self._recording(skill)
+        if packed is None or skill.proof is None:
+            return
+        proven = await asyncio.to_thread(Proven.unpacked, packed)
+        drift = await asyncio.to_thread(_drift, proven, tools)
+        if not drift:
+            try:
+                await self._replay(skill, proven, tools)
+            except ProofFailed as failure:
+                # Whoever may use it reads this, and only the author may read what was recorded.
+                drift = [*_changes(proven, tools), failure.summary]
+        if drift:
+            self._stale_with[skill.version, skill.author] = digests
+            await self._mark(skill, drift[:MOST_DIFFERENCES])
+            return
+        proof = replace(skill.proof, proven_at=time.time(), digests=digests)
+        renewed = await asyncio.to_thread(Proven(proven.runs, _renewed(proven, tools)).packed)
+        log.info("skill.proven_again", skill=skill.name, version=skill.version)
+        await self._shelf.change_proof(skill, proof, recording=renewed)
+
+    async def _replay(self, skill: SkillVersion, proven: Proven, tools: Sequence[Tool]) -> None:
+        needed, codes = self._saving.needs(skill.content, self._shelf.beside(skill))
+        for run in proven.runs:
+            await self._proofs.replay(REPLAYER, candidate_of(skill, tools, needed, codes), run)
+
+    async def _mark(self, skill: SkillVersion, drift: Sequence[str]) -> None:
+        if skill.proof is not None and tuple(drift) != skill.drift:
+            log.warning("skill.stale" if drift else "skill.fits_again", skill=skill.name, version=skill.version)
+            await self._shelf.change_proof(skill, skill.proof, drift)
+
+    async def replay(self, caller: Caller, skill: SkillVersion) -> Replayed:
+        """Replay a skill on demand, with the tools as they were: no server is needed for it."""
+        proven = await self.recorded(skill)
+        declared = [tool for tool in proven.tools if tool.path in skill.content.tools]
+        needed = [tool for tool in proven.tools if tool.path not in skill.content.tools]
+        codes = self._saving.needs(skill.content, self._shelf.beside(skill))[1]
+        async with self._replays.reserve(caller.key_name, 1):
+            try:
+                for run in proven.runs:
+                    await self._proofs.replay(REPLAYER, candidate_of(skill, declared, needed, codes), run)
+            except ProofFailed as failure:
+                may_read_all = skill.author in (caller.key_name, BUILT_IN)
+                return Replayed(skill, failure.remark.message if may_read_all else failure.summary)
+        return Replayed(skill, None)
+
+    async def recorded(self, skill: SkillVersion) -> Proven:
+        """Return what a proof recorded."""
+        packed = await self._recording(skill)
+        if packed is None:
+            raise SkillNotProven(f"Version {skill.version} of {skill.name} has no recording: it was not proven.")
+        return await asyncio.to_thread(Proven.unpacked, packed)
+
+    async def _recording(self, skill: SkillVersion) -> bytes | None:
+        return self._built_in(skill.name) if skill.author == BUILT_IN else await self._shelf.recording(skill)
+
+
+def _drift(proven: Proven, tools: Sequence[Tool]) -> list[str]:
+    """Say how the tools differ, if what was passed to them or came from them does not fit them any more."""
+    now = {tool.path: tool for tool in tools}
+    found: list[str] = []
+    steps = Budget(STEPS_OF_A_SKILL)  # what is left out then, the replay tells
+    for run in proven.runs:
+        for call in run.calls:
+            tool = now.get(call.path)
+            if tool is None:
+                continue
+            passed = mismatches(tool.input_schema, call.arguments, call.path, budget=steps)
+            got = (call.result or {}).get("structuredContent")
+            returned = (
+                mismatches(tool.output_schema, got, f"result of {call.path}", budget=steps)
+                if tool.output_schema and got
+                else []
+            )
+            found += [*passed, *returned]
+    if not found:
+        return []
+    return list(dict.fromkeys([*_changes(proven, tools), *found]))
+
+
+def _changes(proven: Proven, tools: Sequence[Tool]) -> list[str]:
+    before = {tool.path: tool for tool in proven.tools}
+    changes: list[str] = []
+    for tool in tools:
+        if (earlier := before.get(tool.path)) is not None:
+            of_input = differences(earlier.input_schema, tool.input_schema, f"{tool.path}")
+            of_output = differences(earlier.output_schema, tool.output_schema, f"result of {tool.path}")
+            changes += [f"{tool.path}: {change}" for change in (*of_input, *of_output)]
+    return changes
+
+
+def _renewed(proven: Proven, tools: Sequence[Tool]) -> tuple[Tool, ...]:
+    now = {tool.path: tool for tool in tools}
+    return tuple(now.get(tool.path, tool) for tool in proven.tools)

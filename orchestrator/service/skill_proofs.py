@@ -1,0 +1,287 @@
+"""Proves skills: runs one live with only the tools that it declares, records that, and replays the recording."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from orchestrator.domain.access import Caller
+from orchestrator.domain.errors import InvalidRequest, OrchestratorError
+from orchestrator.domain.execution import Check, ExecutionResult, Language, Outcome
+from orchestrator.domain.files import Given
+from orchestrator.domain.skills import Remark, SkillVersion, canonical_json
+from orchestrator.domain.tools import SkillTraits, Tool
+from orchestrator.service.executions import Executions, ProgramRequest, new_execution_id
+from orchestrator.service.scopes import (
+    LARGEST_RECORDING_BYTES,
+    MOST_NAMED,
+    RecordedCall,
+    Recording,
+    Replay,
+    Scope,
+    SkillRun,
+)
+from orchestrator.service.skill_calls import SkillSources, driver
+from orchestrator.service.skill_shelf import code_files, code_path
+
+EXAMINE_SECONDS = 30.0
+PROOF_SECONDS = 120.0
+EXAMINED_BYTES = 1024 * 1024  # of what is told of the code, which has the code in it
+TOLD_CHARACTERS = 1500
+LARGEST_UNPACKED_BYTES = 16 * LARGEST_RECORDING_BYTES  # of all examples, with the schemas of the tools
+
+Library = Callable[[Language], Mapping[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A skill on its way to a proof: its code, and what that may import."""
+
+    name: str
+    language: Language
+    code: str
+    tools: tuple[Tool, ...]  # what it declares, as it is now; skills among them
+    needed: tuple[Tool, ...]  # the tools of those skills, and the skills that these use
+    codes: Mapping[str, str] = field(default_factory=dict)  # of the skills that run in its process, by version
+
+    @property
+    def paths(self) -> frozenset[str]:
+        return frozenset(tool.path for tool in (*self.tools, *self.needed))
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One example: what went in, what was called, what came out."""
+
+    input: Mapping[str, Any]
+    calls: tuple[RecordedCall, ...]
+    output: Any
+
+    def as_document(self) -> dict[str, Any]:
+        calls = [call.as_document() for call in self.calls]
+        return {"input": self.input, "calls": calls, "output": self.output}
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> Run:
+        calls = tuple(RecordedCall.from_document(call) for call in document["calls"])
+        return cls(document["input"], calls, document["output"])
+
+
+@dataclass(frozen=True, slots=True)
+class Proven:
+    """What is kept of a proof: its runs, and the tools as they were."""
+
+    runs: tuple[Run, ...]
+    tools: tuple[Tool, ...]
+
+    def as_document(self) -> dict[str, Any]:
+        tools = [_tool_document(tool) for tool in self.tools]
+        return {"tools": tools, "runs": [run.as_document() for run in self.runs]}
+
+    def packed(self) -> bytes:
+        return zlib.compress(json.dumps(self.as_document()).encode())
+
+    @classmethod
+    def unpacked(cls, packed: bytes) -> Proven:
+        """Read what was packed, or what a file has as plain JSON."""
+        plain = packed if packed[:1] == b"{" else zlib.decompressobj().decompress(packed, LARGEST_UNPACKED_BYTES)
+        document = json.loads(plain)
+        return cls(
+            tuple(Run.from_document(run) for run in document["runs"]),
+            tuple(_tool_of(tool) for tool in document["tools"]),
+        )
+
+
+class ProofFailed(Exception):
+    """The remark says why, and where, to the author; the summary has nothing of what was recorded or printed."""
+
+    def __init__(self, kind: str, message: str, place: str = "", summary: str | None = None) -> None:
+        super().__init__(message)
+        self.remark = Remark(kind, message, place)
+        self.summary = message if summary is None else summary
+
+
+class SkillProofs:
+    def __init__(
+        self, executions: Executions, sources: SkillSources, library: Library, examiners: Mapping[Language, str]
+    ) -> None:
+        self._executions = executions
+        self._sources = sources
+        self._library = library
+        self._examiners = examiners
+
+    async def examine(
+        self, caller: Caller, name: str, language: Language, code: str, parameters: Sequence[str] | None
+    ) -> dict[str, Any]:
+        """Find out what the code is, in a sandbox, without running it."""
+        request = json.dumps({"code": code, "parameters": parameters}).encode()
+        scope = Scope(frozenset(), (name,))
+        result = await self._run(
+            caller,
+            ProgramRequest(
+                language,
+                self._examiners[language],
+                EXAMINE_SECONDS,
+                check=Check.OFF,
+                files={"request.json": Given(request)},
+                skill=SkillRun(f"{name}@", scope, max_output_bytes=EXAMINED_BYTES, is_proof=True),
+            ),
+        )
+        try:
+            found: dict[str, Any] = json.loads(result.stdout)
+        except ValueError:
+            raise InvalidRequest(f"`code` cannot be examined: {_tail(result) or result.outcome}") from None
+        if not found.get("ok"):
+            raise InvalidRequest(f"`code`: {found.get('problem') or 'it cannot be read.'}")
+        return found
+
+    async def live(
+        self, caller: Caller, candidate: Candidate, given: Mapping[str, Any], recording: Recording | None = None
+    ) -> tuple[Run, str]:
+        """Run the skill with only the tools that it declares; return what happened, and the execution's id.
+
+        All examples of a skill share one recording, which limits what they call together.
+        """
+        recording = recording or Recording()
+        recorded = len(recording.calls)
+        scope = Scope(candidate.paths, (candidate.name,), returns=True, recording=recording)
+        result = await self._run_candidate(caller, candidate, given, scope)
+        _require_declared(scope)
+        if recording.overflowed:
+            raise ProofFailed("recording", f"Its calls take more than {LARGEST_RECORDING_BYTES} bytes: use less data.")
+        _require_result(result, scope, "live run")
+        _require_json(scope.returned)
+        return Run(given, tuple(recording.calls[recorded:]), scope.returned), result.execution_id
+
+    async def replay(self, caller: Caller, candidate: Candidate, run: Run) -> None:
+        """Run the skill on what was recorded, with no server in reach; it must do and return the same."""
+        replay = Replay(run.calls)
+        scope = Scope(candidate.paths, (candidate.name,), returns=True, replay=replay)
+        result = await self._run_candidate(caller, candidate, run.input, scope)
+        _require_declared(scope)
+        if replay.unknown:
+            called = ", ".join(dict.fromkeys(replay.unknown))
+            raise ProofFailed("replay", f"The replay called {called} with other arguments than the live run. {SAME}")
+        _require_result(result, scope, "replay")
+        _require_json(scope.returned)
+        where = await asyncio.to_thread(_first_difference, run.output, scope.returned)
+        if where is not None:
+            message = f"The replay returned something else at `{where}`. {SAME}"
+            raise ProofFailed("replay", message, summary="The replay returned something else.")
+        if replay.left:
+            named = ", ".join(list(dict.fromkeys(replay.left))[:MOST_NAMED])
+            raise ProofFailed("replay", f"The replay did not call {named}. {SAME}")
+
+    async def _run_candidate(
+        self, caller: Caller, candidate: Candidate, given: Mapping[str, Any], scope: Scope
+    ) -> ExecutionResult:
+        language = candidate.language
+        files = await asyncio.to_thread(self._files, candidate)
+        run = SkillRun(f"{candidate.name}@", scope, prepared=files, is_proof=True)
+        code = driver(language, candidate.name, given)
+        return await self._run(caller, ProgramRequest(language, code, PROOF_SECONDS, check=Check.OFF, skill=run))
+
+    def _files(self, candidate: Candidate) -> dict[str, str]:
+        language, every = candidate.language, (*candidate.tools, *candidate.needed)
+        skills = [tool for tool in every if tool.skill is not None]
+        return {
+            **self._library(language),
+            **self._sources.tool_files([tool for tool in every if tool.skill is None], language),
+            **self._sources.skill_files(skills, language),
+            **code_files(skills, language, lambda name, version: candidate.codes.get(version)),
+            code_path(candidate.name, language): candidate.code,
+        }
+
+    async def _run(self, caller: Caller, request: ProgramRequest) -> ExecutionResult:
+        running = await self._executions.start(caller, request, new_execution_id())
+        with running.watched():
+            return await running.result()
+
+
+SAME = "With the same input and the same results of tools, a skill must do the same: pass times and the like as input."
+
+
+def candidate_of(
+    skill: SkillVersion, tools: Sequence[Tool], needed: Sequence[Tool], codes: Mapping[str, str]
+) -> Candidate:
+    content = skill.content
+    return Candidate(content.name, content.language, content.code, tuple(tools), tuple(needed), codes)
+
+
+def _require_result(result: ExecutionResult, scope: Scope, which: str) -> None:
+    if result.outcome is Outcome.SANDBOX_ERROR:
+        raise OrchestratorError(f"The {which} could not be carried out: {result.record.detail}")
+    if result.outcome is not Outcome.COMPLETED:
+        summary = f"The {which} ended as {result.outcome}."
+        raise ProofFailed("failed", f"{summary} {_tail(result)}".strip(), summary=summary)
+    if not scope.has_returned:
+        summary = f"The {which} ended without a result."
+        raise ProofFailed("failed", f"{summary} {_tail(result)}".strip(), summary=summary)
+
+
+def _require_json(value: Any) -> None:
+    try:
+        canonical_json(value)
+    except (ValueError, RecursionError):
+        message = "The result must be JSON: no NaN, no infinity, no half of a character, and not nested too deeply."
+        raise ProofFailed("output", message, "output") from None
+
+
+def _tail(result: ExecutionResult) -> str:
+    return result.stderr.decode(errors="replace").strip()[-TOLD_CHARACTERS:]
+
+
+def _require_declared(scope: Scope) -> None:
+    if scope.refused:
+        called = ", ".join(dict.fromkeys(scope.refused))
+        raise ProofFailed("undeclared", f"It called {called}, which it does not declare in `tools`.")
+
+
+def _first_difference(one: Any, other: Any) -> str | None:
+    """Tell where two values differ as JSON, where 1 and 1.0 are two; None if they do not."""
+    return None if canonical_json(one) == canonical_json(other) else _difference(one, other, "output")
+
+
+def _difference(one: Any, other: Any, path: str) -> str:
+    match one, other:
+        case dict(), dict():
+            for name in sorted({*one, *other}, key=str):
+                if name not in one or name not in other:
+                    return f"{path}.{name}"
+                if one[name] != other[name]:
+                    return _difference(one[name], other[name], f"{path}.{name}")
+        case list(), list() if len(one) == len(other):
+            for index, (left, right) in enumerate(zip(one, other, strict=True)):
+                if left != right:
+                    return _difference(left, right, f"{path}[{index}]")
+    return path
+
+
+def _tool_document(tool: Tool) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "server": tool.server,
+        "name": tool.name,
+        "input": tool.input_schema,
+        "output": tool.output_schema,
+        "lists_contents": tool.lists_contents,
+    }
+    if tool.skill is not None:
+        document["skill"] = [tool.skill.version, tool.skill.language, list(tool.skill.requires)]
+    return document
+
+
+def _tool_of(document: Mapping[str, Any]) -> Tool:
+    skill = document.get("skill")
+    traits = SkillTraits(skill[0], skill[1], tuple((server, tool) for server, tool in skill[2])) if skill else None
+    return Tool(
+        server=document["server"],
+        name=document["name"],
+        input_schema=document["input"],
+        output_schema=document["output"],
+        lists_contents=document.get("lists_contents", False),
+        skill=traits,
+    )

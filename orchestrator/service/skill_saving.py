@@ -1,0 +1,477 @@
+"""The use case: save a skill, from what somebody sent or from an execution, and prove it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import structlog
+
+from orchestrator.domain.access import SKILLS, Caller, Role
+from orchestrator.domain.errors import (
+    InvalidRequest,
+    QueueFull,
+    SkillRefused,
+    ToolDenied,
+    ToolNotFound,
+    TooManySkills,
+)
+from orchestrator.domain.execution import Language, Shares
+from orchestrator.domain.json_schema import mismatches, schema_of
+from orchestrator.domain.names import Names
+from orchestrator.domain.skill_hygiene import remarks_on
+from orchestrator.domain.skills import (
+    MAX_CODE_BYTES,
+    MAX_DESCRIPTION_CHARACTERS,
+    MAX_EXAMPLE_BYTES,
+    MAX_EXAMPLES,
+    MAX_SCHEMA_BYTES,
+    MAX_TOOLS,
+    Proof,
+    Remark,
+    SkillContent,
+    SkillState,
+    SkillVersion,
+    canonical_json,
+    require_skill_name,
+)
+from orchestrator.domain.tools import JsonSchema, Tool
+from orchestrator.service.budget import Budget
+from orchestrator.service.records import Records
+from orchestrator.service.scopes import Recording
+from orchestrator.service.skill_proofs import Candidate, ProofFailed, Proven, Run, SkillProofs
+from orchestrator.service.skill_shelf import SkillShelf
+
+log = structlog.get_logger()
+
+Progress = Callable[[str], None]
+MAX_PATH_CHARACTERS = 513  # of a server and a tool
+LAST = "last"  # instead of an id: what the caller ran last
+MOST_UNDER_WAY = 8  # of one caller
+RETRY_AFTER_SECONDS = 10
+PROVED_AT_ONCE = Shares(total=4, per_caller=1)  # each holds its recording and what its runs returned
+
+
+@dataclass(frozen=True, slots=True)
+class SkillDraft:
+    """What somebody wants to keep. What is None is found out."""
+
+    name: str
+    description: str
+    language: Language | None = None
+    code: str | None = None
+    from_execution: str | None = None
+    input: JsonSchema | None = None
+    output: JsonSchema | None = None
+    tools: tuple[str, ...] | None = None
+    examples: tuple[Mapping[str, Any], ...] | None = None
+
+
+class Toolbox(Protocol):
+    def callable_tool(self, role: Role, server: str, name: str, own: Sequence[Tool] = ()) -> Tool: ...
+
+
+class VisibleTools(Protocol):
+    def visible(self, role: Role) -> Sequence[Tool]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    language: Language
+    code: str
+    called: tuple[str, ...] | None  # the tools that it called when it ran, if it did
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    content: SkillContent
+    declared: Sequence[Tool]
+    undeclared: Sequence[str]  # what its code imports besides
+    annotated: JsonSchema  # what its code says that it returns, which may be little
+
+
+class SkillSaving:
+    def __init__(
+        self,
+        shelf: SkillShelf,
+        proofs: SkillProofs,
+        records: Records,
+        toolbox: Toolbox,
+        catalog: VisibleTools,
+        max_skills_per_author: int,
+    ) -> None:
+        self._shelf = shelf
+        self._proofs = proofs
+        self._records = records
+        self._toolbox = toolbox
+        self._catalog = catalog
+        self._max_skills = max_skills_per_author
+        self._proving = Budget(PROVED_AT_ONCE.total, PROVED_AT_ONCE.per_caller)
+        self._under_way: Counter[tuple[str, str]] = Counter()  # authors and names
+
+    async def save(self, caller: Caller, draft: SkillDraft, progress: Progress = lambda message: None) -> SkillVersion:
+        """Keep a skill: proven, or as a draft with what its proof found. What must not be kept is refused."""
+        source = await self._source(caller, draft)
+        _require_small(draft, source)
+        await _require_clean(_given(draft, source))
+        with self._place(caller, draft.name):
+            async with self._proving.reserve(caller.key_name, 1):
+                found = await self._found_out(caller, draft, source, progress)
+                inferred = [name for name in ("input", "output", "tools", "examples") if getattr(draft, name) is None]
+                candidate = self._candidate(caller, found.content, found.declared)
+                proven, recording = await self._proven(caller, found, candidate, tuple(inferred), progress)
+                if proven.proof is None and found.undeclared:
+                    proven = replace(proven, remarks=(_undeclared(found.undeclared), *proven.remarks))
+                approved = self._shelf.approved(proven.name)
+                is_known = approved is not None and self._shelf.shows(caller, approved)
+                if approved is not None and is_known and approved.version != proven.version:
+                    proven = replace(proven, remarks=(*proven.remarks, _comes_before(approved)))
+                saved = await self._shelf.add(proven, recording)
+        log.info("skill.saved", skill=saved.name, version=saved.version, author=saved.author, state=saved.state)
+        return saved
+
+    async def _found_out(self, caller: Caller, draft: SkillDraft, source: _Source, progress: Progress) -> _Found:
+        """Find out what was not given, as far as the code and the examples tell it, and what is not declared."""
+        declared = self._declared(caller, draft.tools)
+        progress("examining the code")
+        parameters = _parameters(draft)
+        found = await self._proofs.examine(caller, draft.name, source.language, source.code, parameters)
+        if draft.tools is None:
+            declared = self._declared(caller, source.called or self._imported(caller, found["imports"]))
+        paths = {tool.path for tool in declared}
+        undeclared = [path for path in self._known_imports(caller, found["imports"]) if path not in paths]
+        content = SkillContent(
+            name=draft.name,
+            description=draft.description,
+            language=source.language,
+            code=found["code"],
+            input=draft.input or _telling(found["input"]),
+            output=draft.output or _telling(found["output"]),
+            tools=tuple(sorted(tool.path for tool in declared)),
+            examples=draft.examples or _examples(found, draft.input or _telling(found["input"]) or None),
+        )
+        self._shelf.require_end(content, self._shelf.own(caller))
+        if not content.input:
+            content = replace(content, input=_closed(schema_of(content.examples)))
+        _require_writable(content)
+        _require_fitting_examples(content)
+        await _require_clean(content)  # of what was found out nobody has seen anything yet
+        return _Found(content, declared, undeclared, {} if draft.output else found["output"] or {})
+
+    async def _source(self, caller: Caller, draft: SkillDraft) -> _Source:
+        require_skill_name(draft.name)
+        if (draft.code is None) == (draft.from_execution is None):
+            raise InvalidRequest("Give either `code` or `fromExecution`.")
+        if draft.code is not None:
+            return _Source(draft.language or Language.TYPESCRIPT, draft.code, None)
+        if draft.from_execution == LAST:
+            record = await self._records.newest_own(caller, of_skills=False)
+            if record is None:
+                raise InvalidRequest("You have run no program that could be kept.")
+        else:
+            record = await self._records.visible(caller, draft.from_execution or "")
+        code = await self._records.program(record)
+        if record.language is None or record.skill is not None:
+            raise InvalidRequest(f"Execution {record.id} did not run a program that could be kept.")
+        if draft.language not in (None, record.language):
+            raise InvalidRequest(f"`language` must be {record.language}, which execution {record.id} was in.")
+        called = tuple(dict.fromkeys(f"{call.server}/{call.tool}" for call in record.tool_calls))
+        return _Source(record.language, code, called)
+
+    @contextmanager
+    def _place(self, caller: Caller, name: str) -> Iterator[None]:
+        """Hold a place for a skill until it is kept: many that are proven at the same time are counted, too."""
+        author = caller.key_name
+        held = {each: count for (by, each), count in self._under_way.items() if by == author}
+        if sum(held.values()) >= MOST_UNDER_WAY:
+            raise QueueFull("Too many of your skills are being saved.", retry_after_seconds=RETRY_AFTER_SECONDS)
+        names = {*self._shelf.names_of(author), *held}
+        if name not in names and len(names) >= self._max_skills:
+            raise TooManySkills(f"You have {self._max_skills} skills; at most so many may be in use.")
+        self._under_way[author, name] += 1
+        try:
+            yield
+        finally:
+            self._under_way[author, name] -= 1
+            if not self._under_way[author, name]:
+                del self._under_way[author, name]
+
+    def _declared(self, caller: Caller, paths: Sequence[str] | None) -> list[Tool]:
+        """Return the tools of these paths; what the caller may not call itself, its skill may not declare."""
+        own = [*self._shelf.own_tools(caller, caller.role)]
+        if any(path.startswith(f"{SKILLS}/") for path in paths or ()):  # what was just approved is not listed yet
+            own += [self._shelf.as_tool(skill) for skill in self._shelf.approved_for(caller)]
+        declared = []
+        for path in dict.fromkeys(paths or ()):
+            if len(path) > MAX_PATH_CHARACTERS:
+                raise InvalidRequest(f"`tools` must have names of at most {MAX_PATH_CHARACTERS} characters.")
+            server, _, name = path.partition("/")
+            try:
+                declared.append(self._toolbox.callable_tool(caller.role, server, name, own))
+            except (ToolDenied, ToolNotFound) as error:
+                raise InvalidRequest(
+                    f"`tools` must name tools that you may call, as SERVER/TOOL. {error.message}"
+                ) from error
+        if len(declared) > MAX_TOOLS:
+            raise InvalidRequest(f"`tools` must have at most {MAX_TOOLS} entries.")
+        return declared
+
+    def _imported(self, caller: Caller, imports: Sequence[Sequence[str | None]]) -> list[str]:
+        """Return the paths of what the code imports, which it names by identifiers."""
+        names = Names.of(self._catalog.visible(caller.role))
+        paths = []
+        for server, tool in imports:
+            if server == SKILLS and tool is not None:
+                paths.append(f"{SKILLS}/{tool}")
+            elif server is not None and tool is not None and (found := names.find(server, tool)) is not None:
+                paths.append(found.path)
+            elif server is not None and tool is not None:
+                raise InvalidRequest(f"`code` imports {server}/{tool}, and there is no such tool that you may call.")
+            else:
+                raise InvalidRequest(
+                    f"`tools` must be given, as SERVER/TOOL: they cannot be told from the import of all of {server}."
+                )
+        return paths
+
+    def _known_imports(self, caller: Caller, imports: Sequence[Sequence[str | None]]) -> list[str]:
+        try:
+            return self._imported(caller, imports)
+        except InvalidRequest:  # they cannot be told, or the live run tells
+            return []
+
+    def _candidate(self, caller: Caller, content: SkillContent, declared: Sequence[Tool]) -> Candidate:
+        needed, codes = self.needs(content, self._shelf.own(caller))
+        return Candidate(content.name, content.language, content.code, tuple(declared), needed, codes)
+
+    def needs(self, content: SkillContent, own: Mapping[str, SkillVersion]) -> tuple[tuple[Tool, ...], dict[str, str]]:
+        """Return what the skills that it uses need in turn: tools and skills, and the code of the latter."""
+        needed: dict[str, Tool] = {}
+        codes: dict[str, str] = {}
+
+        def add(each: SkillContent) -> None:
+            for path in each.tools:
+                tool = self._shelf.tool(path, own)
+                if tool is None:
+                    continue
+                if each is not content:
+                    needed[path] = tool
+                if tool.skill is not None and tool.skill.version not in codes:
+                    used = own.get(tool.name) or self._shelf.approved(tool.name)
+                    if used is not None:
+                        codes[tool.skill.version] = used.content.code
+                        add(used.content)
+
+        add(content)
+        return tuple(tool for path, tool in needed.items() if path not in content.tools), codes
+
+    async def _proven(
+        self,
+        caller: Caller,
+        found: _Found,
+        candidate: Candidate,
+        inferred: tuple[str, ...],
+        progress: Progress,
+    ) -> tuple[SkillVersion, bytes | None]:
+        content = found.content
+        remarks = list(await _remarks_on(content))
+        executions: list[str] = []
+        runs: list[Run] = []
+        recorded = Recording()
+        proof, recording = None, None
+        try:
+            for number, example in enumerate(content.examples, 1):
+                progress(f"running example {number} of {len(content.examples)}")
+                run, execution_id = await self._proofs.live(caller, candidate, example, recorded)
+                executions.append(execution_id)
+                runs.append(run)
+            for number, run in enumerate(runs, 1):
+                if wrong := await asyncio.to_thread(mismatches, found.annotated, run.output, "output"):
+                    said = "The code says by its types that it returns something else."
+                    raise ProofFailed("output", f"{said} {' '.join(wrong)}", f"examples[{number - 1}]")
+            if not content.output:
+                content = await _with_output(content, [run.output for run in runs])
+            for number, run in enumerate(runs, 1):
+                if wrong := await asyncio.to_thread(mismatches, content.output, run.output, "output"):
+                    raise ProofFailed("output", " ".join(wrong), f"examples[{number - 1}]")
+                progress(f"replaying example {number} of {len(runs)}")
+                await self._proofs.replay(caller, candidate, run)
+            proof = Proof(time.time(), self._digests(caller, content), tuple(executions), _calls(runs))
+            proven = Proven(tuple(runs), (*candidate.tools, *candidate.needed))
+            recording = await asyncio.to_thread(proven.packed)  # it may have some megabytes
+        except ProofFailed as failure:
+            remarks.append(failure.remark)
+        saved = SkillVersion(
+            content=content,
+            author=caller.key_name,
+            author_role=caller.role.name,
+            state=SkillState.PROVEN if proof is not None else SkillState.DRAFT,
+            created_at=time.time(),
+            inferred=inferred,
+            remarks=tuple(remarks),
+            proof=proof,
+        )
+        return saved, recording
+
+    def _digests(self, caller: Caller, content: SkillContent) -> dict[str, str]:
+        digests = self._shelf.digests(content, self._shelf.own(caller))
+        if digests is None:
+            raise ProofFailed("tools", "A tool that it calls disappeared while it was proven. Save it again.")
+        return digests
+
+
+def _undeclared(paths: Sequence[str]) -> Remark:
+    return Remark("undeclared", f"The code imports {', '.join(paths[:5])}, which `tools` must name.", "tools")
+
+
+def _comes_before(approved: SkillVersion) -> Remark:
+    return Remark(
+        "replaces",
+        f"Whoever uses your key gets it instead of the approved version {approved.version[:12]}, which is what others "
+        "get until this one is approved. Retire it to have that back.",
+    )
+
+
+def _given(draft: SkillDraft, source: _Source) -> SkillContent:
+    return SkillContent(
+        draft.name,
+        draft.description,
+        source.language,
+        source.code,
+        draft.input or {},
+        draft.output or {},
+        (),
+        draft.examples or (),
+    )
+
+
+async def _require_clean(content: SkillContent) -> None:
+    if refused := [remark for remark in await _remarks_on(content) if remark.refuses]:
+        raise SkillRefused(" ".join(f"`{remark.place}`: {remark.message}" for remark in refused[:5]))
+
+
+async def _remarks_on(content: SkillContent) -> tuple[Remark, ...]:
+    return await asyncio.to_thread(remarks_on, content)  # there may be much code
+
+
+def _calls(runs: Sequence[Run]) -> int:
+    return sum(len(run.calls) for run in runs)
+
+
+def _parameters(draft: SkillDraft) -> list[str] | None:
+    """Return the names that a program's parameters have: those of the schema, or of the examples."""
+    if draft.input is not None:
+        properties = draft.input.get("properties")
+        return sorted(properties) if isinstance(properties, Mapping) else []
+    if draft.examples:
+        return sorted({name for example in draft.examples for name in example})
+    return None
+
+
+def _examples(found: Mapping[str, Any], schema: Mapping[str, Any] | None) -> tuple[Mapping[str, Any], ...]:
+    """Return what a program was run with, or nothing where nothing is needed."""
+    if found["defaults"] or found["form"] == "program":
+        return (found["defaults"],)
+    if schema is not None and not schema.get("required"):
+        return ({},)
+    raise InvalidRequest(
+        '`examples` must have at least one input that works, such as [{"input": {"table": "orders"}}].'
+    )
+
+
+def _telling(schema: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """Return a schema that was read from the code, unless it says less than what the examples show."""
+    if schema is None or not schema.keys() - {"type", "additionalProperties", "items"}:
+        items = (schema or {}).get("items") or (schema or {}).get("additionalProperties")
+        says_more = isinstance(items, Mapping) and bool(items.keys() - {"type"})
+        is_scalar = (schema or {}).get("type") not in (None, "object", "array")
+        return schema or {} if says_more or is_scalar else {}
+    return schema
+
+
+async def _with_output(content: SkillContent, values: Sequence[Any]) -> SkillContent:
+    """Infer what is returned. In TypeScript a number that happened to be whole may be any number the next time."""
+    schema = await asyncio.to_thread(schema_of, values)
+    if content.language is Language.TYPESCRIPT:
+        schema = _with_numbers(schema)
+    if len(canonical_json(schema)) > MAX_SCHEMA_BYTES:
+        message = f"The schema of what it returned has more than {MAX_SCHEMA_BYTES} bytes: give `output`."
+        raise ProofFailed("output", message, "output")
+    found = replace(content, output=schema)
+    for remark in await _remarks_on(found):
+        if remark.refuses:  # its names are what the tools returned
+            raise ProofFailed(remark.kind, f"{remark.message} Give `output`.", remark.place)
+    return found
+
+
+def _with_numbers(schema: Any) -> Any:
+    match schema:
+        case dict():
+            return {
+                name: "number" if (name, value) == ("type", "integer") else _with_numbers(value)
+                for name, value in schema.items()
+            }
+        case list():
+            return ["number" if item == "integer" else _with_numbers(item) for item in schema]
+        case _:
+            return schema
+
+
+def _closed(schema: dict[str, Any]) -> dict[str, Any]:
+    return {**schema, "additionalProperties": False}
+
+
+def _require_small(draft: SkillDraft, source: _Source) -> None:
+    description = draft.description
+    if (
+        not description.strip()
+        or len(description) > MAX_DESCRIPTION_CHARACTERS
+        or description.splitlines() != [description]
+    ):
+        raise InvalidRequest(f"`description` must be one line of 1 to {MAX_DESCRIPTION_CHARACTERS} characters.")
+    try:
+        size = len(source.code.encode())
+    except UnicodeEncodeError as error:
+        raise InvalidRequest("`code` must be Unicode text; it holds a lone surrogate.") from error
+    if not source.code.strip() or size > MAX_CODE_BYTES:
+        raise InvalidRequest(f"`code` must have 1 to {MAX_CODE_BYTES} bytes; it has {size}.")
+    for name in ("input", "output"):
+        schema = getattr(draft, name)
+        if schema is not None and len(_written(name, schema)) > MAX_SCHEMA_BYTES:
+            raise InvalidRequest(f"`{name}` must have at most {MAX_SCHEMA_BYTES} bytes.")
+    if draft.input is not None and draft.input.get("type", "object") != "object":
+        raise InvalidRequest(
+            "`input` must be the schema of an object: its properties are what the skill is called with."
+        )
+    if draft.examples is not None and not 1 <= len(draft.examples) <= MAX_EXAMPLES:
+        raise InvalidRequest(f"`examples` must have 1 to {MAX_EXAMPLES} entries.")
+    for number, example in enumerate(draft.examples or ()):
+        if len(_written(f"examples[{number}]", example)) > MAX_EXAMPLE_BYTES:
+            raise InvalidRequest(f"`examples[{number}]` must have at most {MAX_EXAMPLE_BYTES} bytes.")
+
+
+def _require_writable(content: SkillContent) -> None:
+    """Refuse what was found out and cannot be kept, as what is given is refused."""
+    _written("examples", content.examples)
+    for name in ("input", "output"):
+        if len(_written(name, getattr(content, name))) > MAX_SCHEMA_BYTES:
+            raise InvalidRequest(
+                f"`{name}` must be given: the schema that the code tells has more than {MAX_SCHEMA_BYTES} bytes."
+            )
+
+
+def _written(name: str, value: Any) -> bytes:
+    try:
+        return canonical_json(value)
+    except (ValueError, RecursionError, UnicodeEncodeError) as error:
+        raise InvalidRequest(f"`{name}` must be JSON that is not nested too deeply.") from error
+
+
+def _require_fitting_examples(content: SkillContent) -> None:
+    for number, example in enumerate(content.examples):
+        if wrong := mismatches(content.input, dict(example), f"examples[{number}].input"):
+            raise InvalidRequest(" ".join(wrong))

@@ -1,0 +1,606 @@
+"""Which skills there are, who sees which, and what is offered beside the tools.
+
+A skill is for the roles that may call every tool it calls, also through the skills that it uses. Until somebody else
+approves it, it is for its author alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from functools import wraps
+from hashlib import sha256
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+
+import structlog
+
+from orchestrator.domain.access import SKILLS, Caller, Paths, Role
+from orchestrator.domain.errors import (
+    ApprovalDenied,
+    InvalidRequest,
+    SkillNotFound,
+    SkillNotProven,
+    SkillStale,
+    ToolUnavailable,
+)
+from orchestrator.domain.execution import Language
+from orchestrator.domain.json_schema import without_prose
+from orchestrator.domain.skills import (
+    BUILT_IN,
+    KEPT_RETIRED,
+    MAX_DEPTH,
+    MAX_NAME_CHARACTERS,
+    Proof,
+    SkillContent,
+    SkillState,
+    SkillUse,
+    SkillVersion,
+    canonical_json,
+)
+from orchestrator.domain.tools import SkillTraits, Tool
+from orchestrator.service.ports import SkillStore
+
+log = structlog.get_logger()
+
+Listed = Mapping[str, tuple[Tool, ...]]
+P = ParamSpec("P")
+T = TypeVar("T")
+Key = tuple[str, str]  # version and author
+FEWEST_DIGITS = 8  # of a version, to find it by
+OPEN = (SkillState.DRAFT, SkillState.PROVEN)
+ACTIVE = (*OPEN, SkillState.APPROVED)
+
+
+@dataclass(frozen=True, slots=True)
+class Touched:
+    """A tool that a skill calls, as an approver has to know it."""
+
+    path: str
+    read_only: bool | None  # None if its server does not say
+    is_there: bool
+
+
+def tool_digest(tool: Tool) -> str:
+    """Name a tool by what a program depends on: its name and its schemas, without what is only for readers."""
+    schemas = [without_prose(schema) for schema in (tool.input_schema, tool.output_schema or {})]
+    version = (
+        [tool.skill.version] if tool.skill is not None else []
+    )  # a skill with the same schemas may do other things
+    return sha256(canonical_json([tool.path, *schemas, *version])).hexdigest()
+
+
+def _finished(
+    change: Callable[Concatenate[SkillShelf, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[SkillShelf, P], Coroutine[Any, Any, T]]:
+    """Finish a change that has begun, also if nobody waits for it: the journal and what is here must agree."""
+
+    @wraps(change)
+    async def changing(shelf: SkillShelf, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        task = asyncio.ensure_future(change(shelf, *args, **kwargs))
+        shelf.changes.add(task)
+        task.add_done_callback(shelf.changes.discard)
+        return await asyncio.shield(task)
+
+    return changing
+
+
+class SkillShelf:
+    def __init__(self, store: SkillStore, built_in: Sequence[SkillVersion], changed: Callable[[], None]) -> None:
+        self._store = store
+        self._built_in = {skill.name: skill for skill in built_in}
+        self._changed = changed  # what is approved, and so what every role finds
+        # Replaced, never changed: threads read them.
+        self._saved: Mapping[Key, SkillVersion] = {}
+        self._approved: Mapping[str, SkillVersion] = dict(self._built_in)
+        self._open: Mapping[str, Sequence[Key]] = {}  # by author
+        self._tools: Mapping[str, Tool] = {}
+        self._servers: frozenset[str] = frozenset()
+        self._digests: dict[str, tuple[Tool, str]] = {}
+        self._uncounted: dict[Key, SkillUse] = {}
+        self._writing = asyncio.Lock()  # whoever decides on a skill decides on what is there until it is written
+        self.changes: set[asyncio.Future[Any]] = set()  # under way, held so that they are not forgotten
+        self.revision = 0
+
+    async def load(self) -> None:
+        uses = await self._store.built_in_uses()
+        self._built_in = {
+            name: replace(
+                skill, uses=uses[name].uses, failures=uses[name].failures, last_used_at=uses[name].last_used_at
+            )
+            if name in uses
+            else skill
+            for name, skill in self._built_in.items()
+        }
+        self._take_up({(skill.version, skill.author): skill for skill in await self._store.all()})
+
+    def _take_up(self, saved: Mapping[Key, SkillVersion]) -> None:
+        approved = {skill.name: skill for skill in saved.values() if skill.state is SkillState.APPROVED}
+        opened: dict[str, list[Key]] = {}
+        for key, skill in saved.items():
+            if skill.state in OPEN:
+                opened.setdefault(skill.author, []).append(key)
+        self._saved, self._approved, self._open = saved, {**self._built_in, **approved}, opened
+        self.revision += 1
+        self._changed()
+
+    # What there is.
+
+    def approved(self, name: str) -> SkillVersion | None:
+        return self._approved.get(name)
+
+    def approved_for(self, caller: Caller) -> list[SkillVersion]:
+        """Return what a caller's role may use of what is approved, by name."""
+        usable = (skill for skill in self._approved.values() if not skill.drift and self._can_be_offered(skill))
+        return sorted((skill for skill in usable if self.is_for(caller.role, skill)), key=_name)
+
+    def settled(self, *, approved: bool) -> Sequence[SkillVersion]:
+        """Return everything whose tools matter: what is approved, or what waits for that."""
+        if approved:
+            return tuple(self._approved.values())
+        return tuple(skill for skill in self._saved.values() if skill.state is SkillState.PROVEN)
+
+    def own(self, caller: Caller) -> dict[str, SkillVersion]:
+        """Return what a caller saved and nobody has approved, unless something newer of that name was approved."""
+        return self.own_of(caller.key_name)
+
+    def own_of(self, author: str) -> dict[str, SkillVersion]:
+        own: dict[str, SkillVersion] = {}
+        for skill in (self._saved[key] for key in self._open.get(author, ())):
+            approved = self._approved.get(skill.name)
+            if approved is None or (approved.approved_at or 0) < skill.created_at:
+                own[skill.name] = skill
+        return own
+
+    def names_of(self, author: str) -> frozenset[str]:
+        """Return the names of an author's skills that are in use or may come to be."""
+        return frozenset(
+            skill.name for skill in self._saved.values() if skill.author == author and skill.state in ACTIVE
+        )
+
+    def listed(self, caller: Caller) -> list[SkillVersion]:
+        """Return what a caller may use, what it saved, and what waits for its approval, by name."""
+        approved = (skill for skill in self._approved.values() if self.shows(caller, skill))
+        found = {(skill.version, skill.author): skill for skill in approved}
+        for key, skill in self._saved.items():
+            if skill.state in OPEN and self.shows(caller, skill):
+                found[key] = skill
+        return sorted(found.values(), key=lambda skill: (skill.name, -skill.created_at))
+
+    def shows(self, caller: Caller, skill: SkillVersion) -> bool:
+        """Tell whether a caller is told of a version at all."""
+        is_author = skill.author == caller.key_name
+        match skill.effective_state:
+            case SkillState.DRAFT | SkillState.RETIRED:
+                is_shown = is_author
+            case SkillState.PROVEN | SkillState.STALE:
+                is_shown = is_author or caller.role.approves_skills
+            case SkillState.APPROVED:
+                is_shown = self._has_its_tools(skill) or (
+                    skill.author != BUILT_IN and (is_author or caller.role.approves_skills)
+                )
+        return is_shown and self.is_for(caller.role, skill)
+
+    def _has_its_tools(self, skill: SkillVersion) -> bool:
+        return all("/".join(path) in self._tools for path in self.requires(skill.content))
+
+    def find(self, caller: Caller, name: str, version: str | None = None) -> SkillVersion:
+        """Return one version, or the one that the caller would use; what is not for it is as if it were not there.
+
+        The first digits of a version are enough to look at it, and not to approve it.
+        """
+        if version is None:
+            found = self.own(caller).get(name) or self._approved.get(name)
+            waiting = found or self._newest_proven(name)
+            if waiting is not None and self.shows(caller, waiting):
+                return waiting
+            raise self._missing(caller, name)
+        every = (skill for skill in (*self._approved.values(), *self._saved.values()) if skill.name == name)
+        same = [skill for skill in every if _begins(skill, version)]
+        # Of those who saved the same, each finds its own first; the others find what is approved.
+        for skill in sorted(same, key=lambda skill: skill.author != caller.key_name):
+            if self.shows(caller, skill):
+                return skill
+        raise SkillNotFound(f"There is no skill {name} with version {version}.")
+
+    def _own_version(self, caller: Caller, name: str, version: str | None) -> SkillVersion | None:
+        """Return what its author may take back, also where a tool that it calls is not for the author any more."""
+        own = [
+            skill
+            for skill in self._saved.values()
+            if (skill.author, skill.name) == (caller.key_name, name)
+            and skill.state in ACTIVE
+            and (version is None or _begins(skill, version))
+        ]
+        return min(own, key=lambda skill: skill.state is SkillState.APPROVED, default=None)
+
+    def _missing(self, caller: Caller, name: str) -> SkillNotFound:
+        """Name what was probably meant, of what the caller may know."""
+        alike = get_close_matches(name[:MAX_NAME_CHARACTERS], {skill.name for skill in self.listed(caller)}, n=1)
+        return SkillNotFound(f"There is no skill {name}.{f' Did you mean {alike[0]}?' if alike else ''}")
+
+    def _newest_proven(self, name: str) -> SkillVersion | None:
+        proven = [each for each in self._saved.values() if each.name == name and each.state is SkillState.PROVEN]
+        return max(proven, key=lambda skill: skill.created_at, default=None)
+
+    def callable(self, caller: Caller, name: str, *, only_approved: bool = False) -> SkillVersion:
+        """Return the version that the caller's programs get; raise SkillStale if the tools have changed under it."""
+        own = {} if only_approved else self.own(caller)
+        found = own.get(name) or self._approved.get(name)
+        if found is None or not self.is_for(caller.role, found):
+            raise self._missing(caller, name)
+        if found.effective_state is SkillState.STALE:
+            raise SkillStale(f"The tools that {name} calls have changed since it was proven. {' '.join(found.drift)}")
+        if not self._can_be_offered(found):
+            raise ToolUnavailable(f"A tool that {name} calls is not there, or has changed just now. Try again.")
+        return found
+
+    # What a skill calls.
+
+    def beside(self, skill: SkillVersion) -> Mapping[str, SkillVersion]:
+        """Return the author's own skills, which one that is not approved may use, too; an approved one must not."""
+        return {} if skill.state is SkillState.APPROVED else self.own_of(skill.author)
+
+    def is_for(self, role: Role, skill: SkillVersion) -> bool:
+        return role.may_call(SKILLS, skill.name, self.requires(skill.content, self.beside(skill)))
+
+    def requires(self, content: SkillContent, own: Mapping[str, SkillVersion] | None = None) -> Paths:
+        """Return every tool that a skill calls, also through the skills that it uses, as far as these are there."""
+        used = self.used_by(content, own)
+        return tuple(
+            (server, tool)
+            for server, _, tool in (path.partition("/") for path in _paths_of(content, used))
+            if server != SKILLS or tool not in used
+        )
+
+    def used_by(
+        self, content: SkillContent, own: Mapping[str, SkillVersion] | None = None
+    ) -> Mapping[str, SkillVersion]:
+        """Return the skills that one uses, also through others, by name, as far as they are there."""
+        found: dict[str, SkillVersion] = {}
+        waiting = list(content.uses)
+        while waiting:
+            name = waiting.pop(0)
+            used = (own or {}).get(name) or self._approved.get(name)
+            if used is not None and name not in found:
+                found[name] = used
+                waiting += used.content.uses
+        return found
+
+    def reach_of(self, skill: SkillVersion) -> frozenset[str]:
+        """Return the paths of all that a skill may call, itself or through the skills that it uses; these as well."""
+        return frozenset(_paths_of(skill.content, self.used_by(skill.content, self.beside(skill))))
+
+    def require_end(self, content: SkillContent, own: Mapping[str, SkillVersion]) -> None:
+        """Refuse a skill that would call itself, or through too many others."""
+
+        def follow(each: SkillContent, way: tuple[str, ...]) -> None:
+            if each.name in way:
+                raise InvalidRequest(f"Skills must not call themselves: {' → '.join((*way, each.name))}.")
+            way = (*way, each.name)
+            if len(way) > MAX_DEPTH:
+                raise InvalidRequest(f"Skills may be at most {MAX_DEPTH} deep: {' → '.join(way)}.")
+            for name in each.uses:
+                used = content if name == content.name else own.get(name) or self._approved.get(name)
+                if isinstance(used, SkillVersion):
+                    used = used.content
+                if used is not None:
+                    follow(used, way)
+
+        follow(content, ())
+
+    def touched(self, skill: SkillVersion) -> list[Touched]:
+        found = []
+        for server, name in self.requires(skill.content, self.beside(skill)):
+            tool = self._tools.get(f"{server}/{name}")
+            hint = tool.annotations.get("readOnlyHint") if tool is not None else None
+            found.append(Touched(f"{server}/{name}", hint if isinstance(hint, bool) else None, tool is not None))
+        for name, used in self.used_by(skill.content, self.beside(skill)).items():
+            path = f"{SKILLS}/{name}"
+            only_reads = self.as_tool(used, self.beside(used)).annotations.get("readOnlyHint")
+            found.append(Touched(path, only_reads, used.effective_state is SkillState.APPROVED))
+        return found
+
+    def digests(self, content: SkillContent, own: Mapping[str, SkillVersion] | None = None) -> dict[str, str] | None:
+        """Return the digest of each tool that a skill calls as it is now, itself or through the skills that it uses.
+
+        None if one of them is not there.
+        """
+        digests = {}
+        for path in _paths_of(content, self.used_by(content, own)):
+            tool = self.tool(path, own)
+            if tool is None:
+                return None
+            digests[path] = self._digest(tool)
+        return digests
+
+    def tool(self, path: str, own: Mapping[str, SkillVersion] | None = None) -> Tool | None:
+        """Return a tool, or a skill as a tool, as it is now."""
+        server, _, name = path.partition("/")
+        if server != SKILLS:
+            return self._tools.get(path)
+        skill = (own or {}).get(name) or self._approved.get(name)
+        return self.as_tool(skill, own) if skill is not None and not skill.drift else None
+
+    @property
+    def servers(self) -> frozenset[str]:
+        """Return whose tools are known: a server may be connected before its tools have been taken up."""
+        return self._servers
+
+    def _digest(self, tool: Tool) -> str:
+        known = self._digests.get(tool.path)
+        if known is None or known[0] is not tool:
+            known = self._digests[tool.path] = tool, tool_digest(tool)
+        return known[1]
+
+    # What is offered beside the tools.
+
+    def offered(self, listed: Listed) -> tuple[Tool, ...]:
+        """Return the approved skills whose tools are all there, as they were proven with or told as stale.
+
+        One whose tools have changed and that nobody has looked at since is not offered.
+        """
+        self._tools = {tool.path: tool for tools in listed.values() for tool in tools}
+        self._servers = frozenset(server for server, tools in listed.items() if tools)
+        return tuple(
+            self.as_tool(skill) for skill in sorted(self._approved.values(), key=_name) if self._can_be_offered(skill)
+        )
+
+    def _can_be_offered(self, skill: SkillVersion) -> bool:
+        if skill.drift:
+            return True
+        digests = self.digests(skill.content, self.beside(skill))
+        return digests is not None and (skill.proof is None or digests == skill.proof.digests)
+
+    def as_tool(self, skill: SkillVersion, own: Mapping[str, SkillVersion] | None = None) -> Tool:
+        requires = self.requires(skill.content, own)
+        known = [self._tools.get("/".join(path)) for path in requires]
+        only_reads = all(tool is not None and tool.annotations.get("readOnlyHint") is True for tool in known)
+        return Tool(
+            server=SKILLS,
+            name=skill.name,
+            description=skill.content.description,
+            input_schema=skill.content.input,
+            output_schema=skill.content.output or None,
+            annotations={"readOnlyHint": True} if only_reads else {},
+            skill=SkillTraits(skill.version, skill.content.language, requires, skill.drift),
+        )
+
+    def own_tools(self, caller: Caller, role: Role) -> tuple[Tool, ...]:
+        own = self.own(caller)
+        usable = (skill for skill in own.values() if skill.effective_state is not SkillState.STALE)
+        return tuple(_told_as_own(self.as_tool(skill, own), skill) for skill in usable if self.is_for(role, skill))
+
+    def code(self, name: str, version: str) -> str | None:
+        for skill in (self._approved.get(name), self._built_in.get(name), *self._saved.values()):
+            if skill is not None and skill.version == version:
+                return skill.content.code
+        return None
+
+    # What becomes of them.
+
+    @_finished
+    async def add(self, saved: SkillVersion, recording: bytes | None) -> SkillVersion:
+        """Keep a version and return it as it is now: one that is approved already stays so, and as it was proven."""
+        key = saved.version, saved.author
+        async with self._writing:
+            before = self._saved.get(key)
+            if before is not None:
+                if _outlasts(before, saved):
+                    return before
+                saved = replace(saved, uses=before.uses, failures=before.failures, last_used_at=before.last_used_at)
+            await self._store.save(saved, recording)
+            kept = {
+                each: replace(skill, state=SkillState.RETIRED) if _is_replaced_by(skill, saved) else skill
+                for each, skill in self._saved.items()
+            }
+            self._take_up(_without_forgotten({**kept, key: saved}, saved.author))
+            return saved
+
+    @_finished
+    async def approve(self, caller: Caller, name: str, version: str) -> SkillVersion:
+        """Approve a version. It must be proven, and the approver must not have saved the same content itself."""
+        if not caller.role.approves_skills:
+            raise ApprovalDenied(f"Role {caller.role.name} must not approve skills: it lacks approvesSkills.")
+        async with self._writing:
+            found = self.find(caller, name, version)
+            if found.version != version:
+                raise InvalidRequest(f"`version` must have all its digits, such as {found.version}.")
+            if found.state is SkillState.APPROVED and found.effective_state is not SkillState.STALE:
+                return found
+            authors = {skill.author for skill in self._saved.values() if skill.version == version}
+            if caller.key_name in authors:
+                raise ApprovalDenied("Whoever saved a skill must not approve it.")
+            if found.effective_state is SkillState.STALE:
+                raise SkillStale(f"The tools that {name} calls have changed. {' '.join(found.drift)}")
+            if found.state is not SkillState.PROVEN:
+                raise SkillNotProven(f"Version {version} of {name} is {found.effective_state}.")
+            if waiting := [used for used in found.content.uses if used not in self._approved]:
+                raise SkillNotProven(f"{name} uses {', '.join(waiting)}: approve that first.")
+            self.require_end(found.content, {})  # what it uses may have been replaced since it was saved
+            if found.proof is None or self.digests(found.content) != found.proof.digests:
+                raise SkillNotProven(
+                    f"What {name} calls is not there, is not approved, or has changed since it was proven."
+                )
+            approved = replace(found, state=SkillState.APPROVED, approved_by=caller.key_name, approved_at=time.time())
+            await self._store.approve(approved)
+            key = (approved.version, approved.author)
+            kept = {
+                each: replace(skill, state=SkillState.RETIRED)
+                if skill.name == name and skill.state is SkillState.APPROVED
+                else skill
+                for each, skill in self._saved.items()
+            }
+            self._take_up({**kept, key: approved})
+        log.info("skill.approved", skill=name, version=version, by=caller.key_name, author=approved.author)
+        return approved
+
+    @_finished
+    async def retire(self, caller: Caller, name: str, version: str | None) -> SkillVersion:
+        """Take a version out of use: its author may, and who approves skills may for those that others use."""
+        async with self._writing:
+            found = self._own_version(caller, name, version) or self.find(caller, name, version)
+            if found.author == BUILT_IN:
+                raise InvalidRequest(f"{name} comes along. Deny it to a role with skills/{name} in tools.deny.")
+            may = found.author == caller.key_name or (
+                caller.role.approves_skills and found.state is not SkillState.DRAFT
+            )
+            if not may:
+                raise ApprovalDenied(f"Only {found.author}, or a role that approves skills, may retire {name}.")
+            await self._store.retire(found.version, found.author)
+            retired = replace(found, state=SkillState.RETIRED)
+            self._take_up({**self._saved, (found.version, found.author): retired})
+        log.info("skill.retired", skill=name, version=found.version, by=caller.key_name)
+        return retired
+
+    @_finished
+    async def change_proof(
+        self, skill: SkillVersion, proof: Proof, drift: Sequence[str] = (), recording: bytes | None = None
+    ) -> None:
+        """Keep that a skill was proven again with other tools, or that it is stale or is not any more.
+
+        If its proof is not that of `skill` any more, it was saved again meanwhile, and what was found out is of no use.
+        """
+        async with self._writing:
+            is_built_in = skill.author == BUILT_IN
+            now = self._built_in.get(skill.name) if is_built_in else self._saved.get((skill.version, skill.author))
+            if now is None or now.state is SkillState.RETIRED or now.proof != skill.proof:
+                return
+            changed = replace(now, proof=proof, drift=tuple(drift))
+            if is_built_in:  # found out anew after each start
+                self._built_in = {**self._built_in, skill.name: changed}
+                self._take_up(self._saved)
+                return
+            await self._store.change_proof(changed, recording)
+            self._take_up({**self._saved, (skill.version, skill.author): changed})
+
+    async def recording(self, skill: SkillVersion) -> bytes | None:
+        return await self._store.recording(skill.version, skill.author)
+
+    # How they are used.
+
+    def count_use(self, skill: SkillVersion, *, failed: bool) -> None:
+        """Count a use, or that one failed, which was counted before."""
+        version = None if skill.author == BUILT_IN else skill.version
+        use = SkillUse(skill.name, version, skill.author, int(not failed), int(failed), time.time())
+        self._note_use((skill.version, skill.author), use)
+
+    def _note_use(self, key: Key, use: SkillUse) -> None:
+        before = self._uncounted.get(key)
+        if before is not None:
+            use = replace(use, uses=before.uses + use.uses, failures=before.failures + use.failures)
+        self._uncounted[key] = use
+
+    async def write_uses(self) -> None:
+        """Write down what was counted since the last time."""
+        if not self._uncounted:
+            return
+        async with self._writing:
+            counted, self._uncounted = self._uncounted, {}
+            try:
+                await self._store.count_uses(list(counted.values()))
+            except BaseException:
+                meanwhile, self._uncounted = self._uncounted, counted
+                for key, use in meanwhile.items():
+                    self._note_use(key, use)
+                raise
+            for (version, author), use in counted.items():
+                self._add_use(version, author, use)
+
+    def _add_use(self, version: str, author: str, use: SkillUse) -> None:
+        if author == BUILT_IN and (skill := self._built_in.get(use.name)) is not None:
+            self._built_in = {**self._built_in, use.name: _with_use(skill, use)}
+            if self._approved.get(use.name) is skill:
+                self._approved = {**self._approved, use.name: self._built_in[use.name]}
+        elif (saved := self._saved.get((version, author))) is not None:
+            counted = _with_use(saved, use)
+            self._saved = {**self._saved, (version, author): counted}
+            if self._approved.get(use.name) is saved:
+                self._approved = {**self._approved, use.name: counted}
+
+
+class SkillCode:
+    """The code of approved skills, as files of the sandboxes of the roles that may use them."""
+
+    def __init__(self, latest: Callable[[], ImportableTools], code: Callable[[str, str], str | None]) -> None:
+        self._latest = latest
+        self._code = code
+
+    @property
+    def version(self) -> object:
+        return self._latest().version
+
+    def files(self, role: Role, language: Language) -> dict[str, str]:
+        skills = [tool for tool in self._latest().importable(role) if tool.skill is not None]
+        return code_files(skills, language, self._code)
+
+
+class ImportableTools(Protocol):
+    version: int
+
+    def importable(self, role: Role) -> Sequence[Tool]: ...
+
+
+def code_files(skills: Sequence[Tool], language: Language, code: Callable[[str, str], str | None]) -> dict[str, str]:
+    """Return the code that programs in one language run themselves."""
+    files = {}
+    for tool in skills:
+        traits = tool.skill
+        if traits is not None and traits.language == language and not traits.drift:
+            files[code_path(tool.name, language)] = code(tool.name, traits.version) or ""
+    return files
+
+
+def code_path(name: str, language: Language) -> str:
+    return f"{SKILLS}/_code/{name}{language.suffix}"
+
+
+def _begins(skill: SkillVersion, digits: str) -> bool:
+    return len(digits) >= FEWEST_DIGITS and skill.version.startswith(digits)
+
+
+def _paths_of(content: SkillContent, used: Mapping[str, SkillVersion]) -> Sequence[str]:
+    """Return the paths of all that a skill and those that it uses declare, each once."""
+    return tuple(
+        dict.fromkeys(path for each in (content, *(skill.content for skill in used.values())) for path in each.tools)
+    )
+
+
+def _told_as_own(tool: Tool, skill: SkillVersion) -> Tool:
+    state = "a draft: its proof failed" if skill.state is SkillState.DRAFT else "yours until it is approved"
+    return replace(tool, description=f"({state}) {tool.description}")
+
+
+def _name(skill: SkillVersion) -> str:
+    return skill.name
+
+
+def _is_replaced_by(skill: SkillVersion, saved: SkillVersion) -> bool:
+    same = (skill.author, skill.name) == (saved.author, saved.name) and skill.version != saved.version
+    return same and skill.state in OPEN
+
+
+def _outlasts(before: SkillVersion, saved: SkillVersion) -> bool:
+    """Tell whether a version stays as it is when it is saved again: an approval is for its content, which is the same.
+
+    A stale one needs a new approval, because its tools are not those that it was approved with.
+    """
+    if before.state is not SkillState.APPROVED:
+        return False
+    return before.effective_state is SkillState.APPROVED or saved.state is SkillState.DRAFT
+
+
+def _without_forgotten(saved: Mapping[Key, SkillVersion], author: str) -> Mapping[Key, SkillVersion]:
+    """Leave out what the store forgets, too: all but the newest of what an author retired."""
+    retired = [key for key, skill in saved.items() if skill.author == author and skill.state is SkillState.RETIRED]
+    retired.sort(key=lambda key: saved[key].created_at, reverse=True)
+    forgotten = frozenset(retired[KEPT_RETIRED:])
+    return {key: skill for key, skill in saved.items() if key not in forgotten}
+
+
+def _with_use(skill: SkillVersion, use: SkillUse) -> SkillVersion:
+    return replace(
+        skill, uses=skill.uses + use.uses, failures=skill.failures + use.failures, last_used_at=use.last_used_at
+    )
