@@ -112,9 +112,9 @@ def ranked(tools: Iterable[Tool], detail: Detail) -> list[ToolEntry]:
     for tool in tools:
         match detail:
             case Detail.NAME:
-                entries.append(ToolEntry(server=tool.server, name=tool.name))
+                entries.append(ToolEntry(server=tool.server, name=tool.name, **_kind(tool)))
             case Detail.DESCRIPTION:
-                entries.append(ToolEntry(server=tool.server, name=tool.name, description=summary(tool)))
+                entries.append(ToolEntry(server=tool.server, name=tool.name, **_kind(tool), description=summary(tool)))
             case Detail.FULL:
                 entries.append(definition(tool, with_server=True))
             case _:
@@ -134,10 +134,14 @@ def summary(tool: Tool) -> str:
 def definition(tool: Tool, *, with_server: bool = False) -> ToolEntry:
     """Return what MCP's tools/list says of the tool."""
     optional = {"title": tool.title, "output_schema": tool.output_schema, "annotations": tool.annotations}
-    told: dict[str, Any] = {name: value for name, value in optional.items() if value}
+    told: dict[str, Any] = {name: value for name, value in optional.items() if value} | _kind(tool)
     if with_server:
         told["server"] = tool.server
     return ToolEntry(name=tool.name, description=tool.description, input_schema=tool.input_schema, **told)
+
+
+def _kind(tool: Tool) -> dict[str, str]:
+    return {"kind": "skill"} if tool.skill is not None else {}
 
 
 def compact(value: object) -> str:

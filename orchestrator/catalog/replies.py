@@ -43,6 +43,7 @@ class ToolEntry(Reply):
 
     server: Text = Field("", description="Left out where tools are grouped by server.")
     name: Text
+    kind: str = Field("tool", description="`skill` for a skill; left out for a tool of a server.")
     description: Text = ""
     input_schema: Json = Field(default_factory=dict)
     title: Text = ""

@@ -23,7 +23,8 @@ from orchestrator.catalog.replies import (
     ToolListing,
     Usage,
 )
-from orchestrator.domain.access import Role
+from orchestrator.catalog.search import Hit, SearchIndex
+from orchestrator.domain.access import SKILLS, Role
 from orchestrator.domain.errors import ToolDenied, ToolNotFound
 from orchestrator.domain.tools import Tool
 from orchestrator.wrappers import BACKENDS, Contract
@@ -43,11 +44,15 @@ class Toolbox:
             if role.sees_server(status.server)
         ]
 
-    async def listing(self, role: Role, detail: Detail, server: str | None = None) -> ToolListing:
-        return await asyncio.to_thread(self._listing, role, detail, server)
+    async def listing(
+        self, role: Role, detail: Detail, server: str | None = None, own: Sequence[Tool] = ()
+    ) -> ToolListing:
+        """List what a role may use and, to their author, its `own` skills in place of others of their names."""
+        return await asyncio.to_thread(self._listing, role, detail, server, own)
 
-    def _listing(self, role: Role, detail: Detail, server: str | None) -> ToolListing:
-        tools = grouped((tool for tool in self._catalog.visible(role) if server in (None, tool.server)), detail)
+    def _listing(self, role: Role, detail: Detail, server: str | None, own: Sequence[Tool]) -> ToolListing:
+        visible = {tool.path: tool for tool in (*self._catalog.visible(role), *own)}
+        tools = grouped((tool for tool in visible.values() if server in (None, tool.server)), detail)
         problems = {entry.server: entry.problem for entry in self.servers(role) if entry.problem}
         reply = ToolListing(tools=tools, problems=problems) if problems else ToolListing(tools=tools)
         return self._counted(role, reply)
@@ -61,11 +66,14 @@ class Toolbox:
         server: str | None,
         limit: int,
         with_scores: bool = False,
+        own: Sequence[Tool] = (),
     ) -> FoundTools:
         wanted = meaningful(queries)
 
         def search() -> FoundTools:
             hits = self._catalog.search(role, wanted, server=server, limit=limit)
+            if own and server in (None, SKILLS):
+                hits = _merged(hits, own, wanted)[:limit]
             found = ranked([hit.tool for hit in hits], detail)
             if with_scores:
                 found = [
@@ -97,9 +105,9 @@ class Toolbox:
         }
         return ToolCosts(servers=servers, total=LevelTokens(**sums), here=here)
 
-    async def info(self, role: Role, server: str, name: str) -> ToolEntry:
+    async def info(self, role: Role, server: str, name: str, own: Sequence[Tool] = ()) -> ToolEntry:
         try:
-            tool = self.callable_tool(role, server, name)
+            tool = self.callable_tool(role, server, name, own)
         except ToolNotFound as error:
             meant = await asyncio.to_thread(self._meant, role, f"{server}/{name}")
             raise ToolNotFound(f"{error.message}{meant}") from None
@@ -122,11 +130,17 @@ class Toolbox:
                 example=backend.example_call(contract),
             )
         known = ResultShape.DECLARED if tool.output_schema else ResultShape.OBSERVED if shape else ResultShape.UNKNOWN
+        known = ResultShape.DECLARED if tool.skill is not None else known
         told = definition(tool, with_server=True)
         return self._counted(role, ToolInfo(**told.given(), **usages, result_shape=known))
 
-    def callable_tool(self, role: Role, server: str, name: str) -> Tool:
-        """Return the tool if the role may call it; raise ToolDenied or ToolNotFound otherwise."""
+    def callable_tool(self, role: Role, server: str, name: str, own: Sequence[Tool] = ()) -> Tool:
+        """Return the tool if the role may call it; raise ToolDenied or ToolNotFound otherwise.
+
+        A skill that is not for the role is as if it were not there; its author's `own` comes before an approved one.
+        """
+        if server == SKILLS:
+            return self._callable_skill(role, name, own)
         decision = role.decide(server, name)
         if not decision.allowed:
             raise ToolDenied(f"Role {role.name} may not call {server}/{name}: {decision.rule}.")
@@ -135,5 +149,27 @@ class Toolbox:
             raise ToolNotFound(f"There is no tool {server}/{name}.")
         return tool
 
+    def _callable_skill(self, role: Role, name: str, own: Sequence[Tool]) -> Tool:
+        found = next((skill for skill in own if skill.name == name), None) or self._catalog.find(SKILLS, name)
+        if found is None or not found.is_for(role):
+            raise ToolNotFound(f"There is no skill {name}.")
+        return found
+
     def _counted(self, role: Role, reply: R) -> R:
         return self._catalog.disclosure.with_metrics(reply, self._catalog.full_tokens(role))
+
+
+def _merged(hits: Sequence[Hit], own: Sequence[Tool], wanted: Sequence[str]) -> list[Hit]:
+    """Put an author's own skills among what was found, in place of those with their names.
+
+    Where each belongs tells an index of both: how rare a word is depends on what else there is.
+    """
+    replaced = {skill.path for skill in own}
+    found = [hit for hit in hits if hit.tool.path not in replaced]
+    both = SearchIndex([*own, *(hit.tool for hit in found)]).search(wanted, limit=len(own) + len(found))
+    score_of = {hit.tool.path: hit.score for hit in both}
+    for skill in (hit.tool for hit in both if hit.tool.path in replaced):
+        at = next((at for at, hit in enumerate(found) if score_of.get(hit.tool.path, 0.0) < score_of[skill.path]), None)
+        near = found[-1 if at is None else at].score if found else score_of[skill.path]
+        found.insert(len(found) if at is None else at, Hit(skill, near))
+    return found

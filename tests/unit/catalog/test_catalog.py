@@ -10,7 +10,7 @@ from orchestrator.catalog.postings import MAX_TERMS_OF_A_SERVER
 from orchestrator.catalog.search import SearchIndex
 from orchestrator.catalog.words import terms
 from orchestrator.domain.access import Role
-from orchestrator.domain.tools import Tool
+from orchestrator.domain.tools import SkillTraits, Tool
 from orchestrator.upstreams.listing import Listing
 from tests.support.hostile_listings import combining_marks, made_up_words
 
@@ -117,3 +117,11 @@ def test_marks_that_would_have_to_be_sorted_cost_next_to_nothing():
 )
 def test_text_is_normalised_in_pieces_as_it_would_be_whole(text):
     assert terms(text) == terms(unicodedata.normalize("NFKC", text))
+
+
+def test_a_skill_is_not_counted_among_what_a_caller_would_carry_without_us(source, catalog):
+    skill = Tool("skills", "report", "Reports.", skill=SkillTraits("1" * 64, "python", ()))
+    with_skill = Catalog(source, CountedTexts(), lambda listed: [skill])
+    with_skill.refresh()
+    assert skill in with_skill.visible(EVERYTHING)
+    assert with_skill.full_tokens(EVERYTHING) == catalog.full_tokens(EVERYTHING) > 0

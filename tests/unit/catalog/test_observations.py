@@ -17,7 +17,7 @@ ADMIN, GUEST = Role("admin", servers=frozenset({"*"})), Role("guest", servers=fr
 class Edition:
     version = 1
 
-    def visible(self, role: Role) -> tuple[Tool, ...]:
+    def importable(self, role: Role) -> tuple[Tool, ...]:
         return (QUERY,)
 
 
