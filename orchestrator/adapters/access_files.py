@@ -63,6 +63,7 @@ class RoleEntry(BaseModel):
     sees_all_executions: bool = Field(False, alias="seesAllExecutions")
     chat_rooms: list[Room] = Field(default_factory=list, alias="chatRooms")
     shared_workspaces: list[WorkspacePattern] = Field(default_factory=list, alias="sharedWorkspaces")
+    approves_skills: bool = Field(False, alias="approvesSkills")
     keys: list[Name] = Field(default_factory=list)
 
 
@@ -176,6 +177,7 @@ def role_book_of(document: RolesDocument, roles_file: Path, text: str) -> RoleBo
             max_tool_calls=entry.limits.max_tool_calls,
             chat_rooms=frozenset(entry.chat_rooms),
             shared_workspaces=tuple(entry.shared_workspaces),
+            approves_skills=entry.approves_skills,
         )
         for key in entry.keys:
             if key in owners:
