@@ -235,6 +235,7 @@ class ExecutionSummary(Ended):
     )
     warm: bool = Field(description="Whether the sandbox had been started in advance.")
     background: bool = Field(description="Whether it runs in the background, tied to no client.")
+    skill: str | None = Field(description="The skill that it runs, as NAME@VERSION; null for a program.")
     tool_call_count: int = Field(description="How many tool calls it made; 0 in events while it runs.")
     tools: list[str] = Field(description="Up to four of the tools that it called, as SERVER/TOOL.")
     file_count: int = Field(description="How many files it left.")
@@ -341,6 +342,7 @@ def _summary(record: ExecutionRecord) -> dict[str, Any]:
         "cancelled_by": record.cancelled_by,
         "warm": record.warm,
         "background": record.background,
+        "skill": record.skill,
         "tool_call_count": counted.call_count,
         "tools": list(counted.called),
         "file_count": counted.file_count,

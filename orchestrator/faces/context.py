@@ -26,6 +26,7 @@ from orchestrator.service.files import Files
 from orchestrator.service.readiness import Readiness
 from orchestrator.service.records import Records
 from orchestrator.service.sign_ins import SignIns
+from orchestrator.service.skills import Skills
 from orchestrator.service.workspaces import Workspaces
 
 
@@ -39,6 +40,7 @@ class Services:
     records: Records
     files: Files
     workspaces: Workspaces
+    skills: Skills
     direct_calls: DirectCalls
     authenticator: Authenticator
     sign_ins: SignIns

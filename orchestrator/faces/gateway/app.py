@@ -16,14 +16,24 @@ from orchestrator.catalog.disclosure import plain
 from orchestrator.catalog.queries import require_few
 from orchestrator.catalog.replies import Reply
 from orchestrator.catalog.toolbox import Toolbox
-from orchestrator.domain.errors import GrantInvalid, InvalidRequest, LimitExceeded, OrchestratorError, ToolNotFound
+from orchestrator.domain.errors import (
+    GrantInvalid,
+    InvalidArguments,
+    InvalidRequest,
+    LimitExceeded,
+    OrchestratorError,
+    ToolDenied,
+    ToolNotFound,
+)
 from orchestrator.domain.json_text import Text
 from orchestrator.domain.pace import Paces
+from orchestrator.domain.skills import canonical_json
 from orchestrator.faces.gateway.orders import (
     InfoOrder,
     Names,
     Order,
     SearchOrder,
+    UsedOrder,
     read_order,
     read_order_quickly,
     validated,
@@ -73,6 +83,8 @@ class Gateway:
             ("POST", "/search"): (self.search, ("query", "server", "detail", "limit")),
             ("POST", "/info"): (self.info, ("server", "tool")),
             ("POST", "/emit"): (self.emit, ("data",)),
+            ("POST", "/used"): (self.used, ("skill", "failed")),
+            ("POST", "/return"): (self.hand_back, ("value",)),
         }
 
     def accept(self, sandbox_id: str) -> asyncio.Protocol:
@@ -139,7 +151,7 @@ class Gateway:
 
     async def _answer(self, grant: Grant, request: web.BaseRequest, room: ResultRoom) -> Text:
         if (request.method, request.path) not in self._answers:
-            raise ToolNotFound("The gateway has POST /call, /search, /info and /emit.")
+            raise ToolNotFound("The gateway has POST /call, /search, /info, /emit, /used and /return.")
         answer, names = self._answers[request.method, request.path]
         length = request.content_length
         if length is not None and length <= FREE_BYTES:
@@ -216,6 +228,7 @@ class Gateway:
         return (await self._tool_calls.call(grant, server, tool, arguments, size, room)).text
 
     async def search(self, grant: Grant, order: Order, size: int, room: ResultRoom) -> Text:
+        _require_unscoped(grant)
         grant.count_search()
         if isinstance(query := order.get("query"), list):
             require_few(query)  # before each of them is looked at
@@ -223,20 +236,40 @@ class Gateway:
         queries = [wish.query] if isinstance(wish.query, str) else wish.query
         async with self._tool_calls.rooms.questions.reserve(grant.caller.key_name, 1):
             role = self._tool_calls.role_of(grant)
-            found = await self._toolbox.search(role, queries, wish.detail, server=wish.server, limit=wish.limit)
+            own = self._tool_calls.skills.own_tools(grant.caller, role)
+            found = await self._toolbox.search(
+                role, queries, wish.detail, server=wish.server, limit=wish.limit, own=own
+            )
             return await _written(found, room)
 
     async def info(self, grant: Grant, order: Order, size: int, room: ResultRoom) -> Text:
+        _require_unscoped(grant)
         grant.count_search()
         wish = validated(InfoOrder, order)
         async with self._tool_calls.rooms.questions.reserve(grant.caller.key_name, 1):
-            told = await self._toolbox.info(self._tool_calls.role_of(grant), wish.server, wish.tool)
+            role = self._tool_calls.role_of(grant)
+            own = self._tool_calls.skills.own_tools(grant.caller, role)
+            told = await self._toolbox.info(role, wish.server, wish.tool, own)
             return await _written(told, room)
 
     async def emit(self, grant: Grant, order: Order, size: int, room: ResultRoom) -> Text:
         grant.count_bytes(size)
         picture = await room.in_turn(partial(Picture.read, order.get("data")))
         return json.dumps({"images": grant.pictures.emit(picture)}).encode()
+
+    async def used(self, grant: Grant, order: Order, size: int, room: ResultRoom) -> Text:
+        """Count that a program used a skill in its own process, once for each program."""
+        wish = validated(UsedOrder, order)
+        self._tool_calls.note_use(grant, wish.skill, failed=wish.failed)
+        return b"{}"
+
+    async def hand_back(self, grant: Grant, order: Order, size: int, room: ResultRoom) -> Text:
+        grant.count_bytes(size)
+        if grant.scope is None:
+            raise ToolDenied("Only a skill that was called hands back a result.")
+        await room.in_turn(partial(_require_json, value := order.get("value")))
+        grant.scope.hand_back(value)
+        return b"{}"
 
 
 async def _written(reply: Reply, room: ResultRoom) -> bytes:
@@ -245,6 +278,21 @@ async def _written(reply: Reply, room: ResultRoom) -> bytes:
     if len(text) > FREE_BYTES:
         await room.reserve(len(text))
     return text
+
+
+def _require_json(value: object) -> None:
+    try:
+        canonical_json(value)
+    except (ValueError, RecursionError):
+        raise InvalidArguments(
+            "A skill must return JSON: no NaN, no infinite number and no half of a character."
+        ) from None
+
+
+def _require_unscoped(grant: Grant) -> None:
+    """A skill is proven with the tools that it declares; what it found by searching would be something else."""
+    if grant.scope is not None:
+        raise ToolDenied("A skill cannot search for tools: it calls those that it declares.")
 
 
 def _refusal(error: OrchestratorError) -> web.Response:

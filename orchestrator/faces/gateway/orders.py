@@ -26,6 +26,8 @@ B = TypeVar("B", bound=BaseModel)
 DECODED_BYTES = 4 * 1024
 # Of everything but the arguments of a call and the data of a picture.
 MAX_MEMBER_BYTES = 256 * 1024
+# Of what a skill hands back.
+MAX_RETURNED_BYTES = 1024 * 1024
 _QUICKLY_READ_PARTS = 1000
 
 Order = Mapping[str, Any]
@@ -42,6 +44,11 @@ class SearchOrder(BaseModel):
 class InfoOrder(BaseModel):
     server: str = Field(min_length=1, max_length=256)
     tool: str = Field(min_length=1, max_length=256)
+
+
+class UsedOrder(BaseModel):
+    skill: str = Field(min_length=1, max_length=256)
+    failed: bool = False
 
 
 def read_order(body: Text, names: Names) -> Order:
@@ -106,8 +113,8 @@ def _decoded(scan: JsonScan, name: str, span: Span) -> Any:
         if not text.startswith(b'"'):
             return None  # no picture; decoded, it could be many times as large
         return json.loads(text) if b"\\" in text else text[1:-1].decode()
-    if len(text) > MAX_MEMBER_BYTES:
-        raise InvalidArguments(f"`{name}` must have at most {MAX_MEMBER_BYTES} bytes.")
+    if len(text) > (most := MAX_RETURNED_BYTES if name == "value" else MAX_MEMBER_BYTES):
+        raise InvalidArguments(f"`{name}` must have at most {most} bytes.")
     return json.loads(text)
 
 

@@ -57,6 +57,7 @@ class RoleBody(Body):
     sees_all_executions: bool
     chat_rooms: list[str]
     shared_workspaces: list[str]
+    approves_skills: bool
     keys: list[str] = Field(description="Names of the role's keys.")
 
     @classmethod
@@ -68,6 +69,7 @@ class RoleBody(Body):
             sees_all_executions=role.sees_all_executions,
             chat_rooms=sorted(role.chat_rooms),
             shared_workspaces=list(role.shared_workspaces),
+            approves_skills=role.approves_skills,
             keys=list(keys),
         )
 

@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from orchestrator.domain.errors import InvalidRequest, fault_of
-from orchestrator.domain.execution import LONGEST_SECONDS, Check, Language, State
+from orchestrator.domain.execution import LONGEST_SECONDS, Check, Language, Outcome, State
 from orchestrator.domain.files import Keep
 from orchestrator.faces.bodies import Body
 from orchestrator.faces.context import CALLER, SERVICES
@@ -87,9 +87,7 @@ async def execute(request: web.Request, query: Query) -> web.StreamResponse:
     execution_id = request[EXECUTION_ID] = new_execution_id()
     async with services.executions.recording_refusal(caller, execution_id):
         body = await parse_body(request, ExecuteRequest)
-        key = request.headers.get("Idempotency-Key")
-        if key is not None and not (1 <= len(key) <= MAX_IDEMPOTENCY_KEY and key.isprintable()):
-            raise InvalidRequest(f"`Idempotency-Key` must have 1 to {MAX_IDEMPOTENCY_KEY} printable characters.")
+        key = idempotency_key_of(request)
         asked = ProgramRequest(
             body.language,
             body.code,
@@ -104,14 +102,30 @@ async def execute(request: web.Request, query: Query) -> web.StreamResponse:
     request[EXECUTION_ID] = running.execution.id
     if body.background and not running.finished:
         return _in_background(running)
+    response, _ = await answer_with(request, running)
+    return response
+
+
+def idempotency_key_of(request: web.Request) -> str | None:
+    key = request.headers.get("Idempotency-Key")
+    if key is not None and not (1 <= len(key) <= MAX_IDEMPOTENCY_KEY and key.isprintable()):
+        raise InvalidRequest(f"`Idempotency-Key` must have 1 to {MAX_IDEMPOTENCY_KEY} printable characters.")
+    return key
+
+
+async def answer_with(request: web.Request, running: RunningExecution) -> tuple[web.StreamResponse, Outcome | None]:
+    """Answer with an execution's result when it is there, or with what happens as it does; and tell how it ended."""
     accepted = (item.split(";")[0].strip().lower() for item in request.headers.get("Accept", "").split(","))
     with running.watched():
         if EVENT_STREAM in accepted:
-            return await EventStream(request, running.execution.id).follow(running)
+            stream = await EventStream(request, running.execution.id).follow(running)
+            return stream, (await running.result()).outcome if running.finished else None
         result = await running.result()
     if result.record.never_ran:
-        return problem_of(fault_of(result.record.error_code, result.record.detail or ""), result.execution_id)
-    return web.Response(text=await reply_text(services, result), content_type=JSON)
+        problem = problem_of(fault_of(result.record.error_code, result.record.detail or ""), result.execution_id)
+        return problem, result.outcome
+    text = await reply_text(request.app[SERVICES], result)
+    return web.Response(text=text, content_type=JSON), result.outcome
 
 
 def _in_background(running: RunningExecution) -> web.Response:

@@ -84,6 +84,7 @@ class WhoAmI(Body):
     servers: list[str] = Field(description="Names of servers; * is every server.")
     tools: ToolRules
     sees_all_executions: bool
+    approves_skills: bool = Field(description="Whether the role may approve the skills of others.")
     chat_rooms: list[str]
     shared_workspaces: list[str] = Field(description="Patterns of workspaces that all keys of the role share.")
     session_expires_at: str | None = Field(description="When the session ends; null with a key. ISO 8601, UTC.")
@@ -139,6 +140,7 @@ async def whoami(request: web.Request, query: Query) -> web.Response:
             servers=sorted(role.servers),
             tools=ToolRules(allow=list(role.allowed_tools), deny=list(role.denied_tools)),
             sees_all_executions=role.sees_all_executions,
+            approves_skills=role.approves_skills,
             chat_rooms=sorted(role.chat_rooms),
             shared_workspaces=list(role.shared_workspaces),
             session_expires_at=iso(session.expires_at) if session is not None else None,

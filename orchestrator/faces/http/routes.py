@@ -6,6 +6,7 @@ from orchestrator.catalog.replies import FoundTools, ToolCosts, ToolInfo, ToolLi
 from orchestrator.domain.errors import (
     AlreadyFinished,
     AlreadyInterrupted,
+    ApprovalDenied,
     BodyTooSlow,
     ChatNotConfigured,
     ChatRateLimited,
@@ -41,10 +42,15 @@ from orchestrator.domain.errors import (
     SandboxFault,
     ShuttingDown,
     SignInCodeInvalid,
+    SkillNotFound,
+    SkillNotProven,
+    SkillRefused,
+    SkillStale,
     StoreUnavailable,
     ToolDenied,
     ToolNotFound,
     TooManyInBackground,
+    TooManySkills,
     TooManyStreams,
     TooManyUploads,
     TooManyWorkspaces,
@@ -64,12 +70,14 @@ from orchestrator.faces.http import (
     feed,
     files,
     operations,
+    skills,
     stats,
     tools,
     workspaces,
 )
 from orchestrator.faces.http.problems import PROBLEM_JSON
 from orchestrator.faces.http.route import Errors, Parameter, Reply, Route
+from orchestrator.faces.skill_bodies import SavedSkill, SkillBody, SkillDetail, SkillList
 from orchestrator.service.chat_bodies import MembersBody, MessagesBody, SendArguments, SentBody
 
 EXECUTION = Parameter("id", "path", "The execution's id.")
@@ -79,6 +87,7 @@ FILE = Parameter("name", "path", "The file's name, with its folders.", has_slash
 SHA256 = Parameter("sha256", "path", "The content's SHA-256, in hexadecimal.")
 WORKSPACE = Parameter("name", "path", "The workspace's name.", {"type": "string", "pattern": WORKSPACE_NAME.pattern})
 WORKSPACE_FILE = Parameter("file", "path", "The file's name, with its folders.", has_slashes=True)
+SKILL = Parameter("name", "path", "The skill's name.")
 CONTENT_DIGEST = Parameter(
     "Content-Digest", "header", "The hash of what is sent, as `sha-256=:BASE64:`; something else is refused."
 )
@@ -395,6 +404,96 @@ ROUTES = (
         (Reply("The tool.", ToolInfo),),
         parameters=(SERVER, TOOL),
         errors=(ToolDenied, ToolNotFound),
+    ),
+    Route(
+        "GET",
+        "/skills",
+        skills.list_skills,
+        "listSkills",
+        "List the skills that you may use, that you saved, and that wait for your approval",
+        (Reply("The skills, by name.", SkillList),),
+    ),
+    Route(
+        "POST",
+        "/skills",
+        skills.save_skill,
+        "saveSkill",
+        "Save a function as a skill, or the program of an execution, and prove it; its examples are run for real",
+        (Reply("It is saved: proven, or a draft with what the proof found.", SavedSkill, status=201),),
+        body=skills.SaveSkill,
+        errors=(
+            *(*BODY_ERRORS, SkillRefused, TooManySkills, NotFound, ProgramNotKept, QueueFull),
+            *(*NOT_NOW, StoreUnavailable, OrchestratorError),
+        ),
+    ),
+    Route(
+        "GET",
+        "/skills/{name}",
+        skills.get_skill,
+        "getSkill",
+        "Read a skill: its code, its proof, what it touches, and the difference to the approved version",
+        (Reply("The skill.", SkillDetail),),
+        query=skills.VersionQuery,
+        parameters=(SKILL,),
+        errors=(SkillNotFound,),
+    ),
+    Route(
+        "POST",
+        "/skills/{name}/approve",
+        skills.approve_skill,
+        "approveSkill",
+        "Approve one version of a skill for every role that may call what it calls; not for its author",
+        (Reply("It is approved.", SkillBody),),
+        body=skills.Approval,
+        parameters=(SKILL,),
+        errors=(*BODY_ERRORS, SkillNotFound, SkillNotProven, SkillStale, ApprovalDenied, JournalUnavailable),
+    ),
+    Route(
+        "POST",
+        "/skills/{name}/run",
+        skills.run_skill,
+        "runSkill",
+        "Run a skill with an input, in a fresh sandbox",
+        (Reply("How it ended; its result is printed as JSON.", ExecutionReply, events=events.EVENTS),),
+        body=skills.RunSkill,
+        parameters=(SKILL, IDEMPOTENCY_KEY),
+        errors=(
+            *(*BODY_ERRORS, SkillNotFound, SkillStale, InvalidArguments, IdempotencyMismatch, AlreadyInterrupted),
+            *(*NOT_NOW, QueueFull, StoreUnavailable, OrchestratorError),
+        ),
+    ),
+    Route(
+        "POST",
+        "/skills/{name}/replay",
+        skills.replay_skill,
+        "replaySkill",
+        "Replay the proof of a skill from its recording, with no server in reach",
+        (Reply("Whether it does the same.", skills.ReplayBody),),
+        body=skills.ReplaySkill,
+        parameters=(SKILL,),
+        errors=(*BODY_ERRORS, SkillNotFound, SkillNotProven, QueueFull, *NOT_NOW, StoreUnavailable, OrchestratorError),
+    ),
+    Route(
+        "GET",
+        "/skills/{name}/recording",
+        skills.get_recording,
+        "getRecording",
+        "Read what the proof of your skill recorded: each call with its result",
+        (Reply("The recording.", skills.RecordingBody),),
+        query=skills.VersionQuery,
+        parameters=(SKILL,),
+        errors=(SkillNotFound, SkillNotProven, JournalUnavailable),
+    ),
+    Route(
+        "DELETE",
+        "/skills/{name}",
+        skills.retire_skill,
+        "retireSkill",
+        "Take a skill out of use: your own, or any for a role that approves skills",
+        (Reply("It is retired.", SkillBody),),
+        query=skills.VersionQuery,
+        parameters=(SKILL,),
+        errors=(SkillNotFound, ApprovalDenied, JournalUnavailable),
     ),
     Route(
         "GET",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 from aiohttp import web
 from pydantic import Field
@@ -11,6 +12,8 @@ from orchestrator.catalog.disclosure import Detail, compact
 from orchestrator.catalog.queries import MAX_QUERIES, MAX_QUERY_CHARACTERS
 from orchestrator.catalog.replies import Reply
 from orchestrator.catalog.toolbox import Toolbox
+from orchestrator.domain.access import SKILLS, Decision
+from orchestrator.domain.tools import Tool
 from orchestrator.faces.bodies import Body
 from orchestrator.faces.context import CALLER, SERVICES
 from orchestrator.faces.http.requests import Query
@@ -53,14 +56,20 @@ class ToolAccess(Body):
 
 async def list_tools(request: web.Request, query: ToolsQuery) -> web.Response:
     async with _turn(request):
-        return _json(await _toolbox(request).listing(request[CALLER].role, query.detail, query.server))
+        return _json(await _toolbox(request).listing(request[CALLER].role, query.detail, query.server, _own(request)))
 
 
 async def search_tools(request: web.Request, query: SearchQuery) -> web.Response:
     role, toolbox = request[CALLER].role, _toolbox(request)
     async with _turn(request):
         found = await toolbox.search(
-            role, query.q, query.detail, server=query.server, limit=query.limit, with_scores=query.scores
+            role,
+            query.q,
+            query.detail,
+            server=query.server,
+            limit=query.limit,
+            with_scores=query.scores,
+            own=_own(request),
         )
         return _json(found)
 
@@ -72,12 +81,21 @@ async def tool_costs(request: web.Request, query: Query) -> web.Response:
         return _json(await _toolbox(request).costs(role, here))
 
 
+NO_SUCH_SKILL = Decision(False, "there is no such skill that the role may use")
+
+
 async def tool_access(request: web.Request, query: Query) -> web.Response:
     """Tell who may call a tool; of one that the caller does not see, only whether its own role may."""
     server, tool, caller = request.match_info["server"], request.match_info["tool"], request[CALLER]
     book = request.app[SERVICES].held_configuration().book
     roles = list(book.roles.values()) if caller.role.sees_all_executions else [caller.role]
-    decisions = [(role, role.decide(server, tool)) for role in roles]
+    skill = request.app[SERVICES].skills.shelf.tool(f"{server}/{tool}") if server == SKILLS else None
+    requires = skill.skill.requires if skill is not None and skill.skill is not None else ()
+    decisions = [(role, role.decide(server, tool, requires)) for role in roles]
+    if server == SKILLS and skill is None:
+        decisions = [(role, NO_SUCH_SKILL) for role in roles]
+    elif server == SKILLS and not caller.role.sees_all_executions and not decisions[0][1].allowed:
+        decisions = [(caller.role, NO_SUCH_SKILL)]
     return json_reply(
         ToolAccess(
             server=server,
@@ -98,7 +116,13 @@ async def tool_access(request: web.Request, query: Query) -> web.Response:
 async def tool_info(request: web.Request, query: Query) -> web.Response:
     match = request.match_info
     async with _turn(request):
-        return _json(await _toolbox(request).info(request[CALLER].role, match["server"], match["tool"]))
+        role = request[CALLER].role
+        return _json(await _toolbox(request).info(role, match["server"], match["tool"], _own(request)))
+
+
+def _own(request: web.Request) -> Sequence[Tool]:
+    caller = request[CALLER]
+    return request.app[SERVICES].skills.shelf.own_tools(caller, caller.role)
 
 
 def _toolbox(request: web.Request) -> Toolbox:

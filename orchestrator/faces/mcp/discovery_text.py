@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from orchestrator.catalog.disclosure import compact
 from orchestrator.catalog.replies import FoundTools, ToolEntry, ToolGroup, ToolListing
 from orchestrator.domain.names import server_identifier, tool_identifier
-from orchestrator.domain.tools import Tool
+from orchestrator.domain.tools import SkillTraits, Tool
 from orchestrator.faces.mcp.models import LanguageView, ServerListing, ToolDetails
 from orchestrator.wrappers import BACKENDS, Contract
 
 IMPORTS = ("import ", "from ")
+_NAMED = SkillTraits("", "", ())
 
 
 def found_text(found: FoundTools) -> str:
@@ -19,7 +20,7 @@ def found_text(found: FoundTools) -> str:
         return "No tool matches. Try other words, or list_tools."
     lines = [_line(f"{tool.server}/{tool.name}", _written(tool), tool) for tool in found.tools]
     best, *others = found.tools
-    contract = Contract.of(Tool(best.server, best.name), None)
+    contract = Contract.of(Tool(best.server, best.name, skill=_NAMED if best.kind == "skill" else None), None)
     imports = " ".join(f"{language}: {backend.import_line(contract)}" for language, backend in BACKENDS.items())
     return "\n".join([*lines, f"Import {imports}{' (the others likewise)' if others else ''}"])
 

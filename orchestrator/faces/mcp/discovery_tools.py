@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from orchestrator.catalog.toolbox import Toolbox
 from orchestrator.domain.execution import Language
+from orchestrator.domain.tools import Tool as CatalogTool
 from orchestrator.faces.mcp.discovery_text import found_text, info_text, listing_text, servers_text
 from orchestrator.faces.mcp.models import (
     FoundTools,
@@ -18,10 +21,11 @@ from orchestrator.faces.mcp.models import (
 )
 from orchestrator.faces.mcp.tool import ALWAYS_LOAD, READS, Answer, Call, Tool
 from orchestrator.service.budget import Budget
+from orchestrator.service.skill_shelf import SkillShelf
 
 SEARCH_TOOLS = """\
-Finds tools of the connected MCP servers by what they do, best first, for use in a program of execute_code. Read the \
-signature of what you want with get_tool_info.
+Finds tools of the connected MCP servers, and skills, by what they do, best first, for programs of execute_code. Read \
+the signature of what you want with get_tool_info.
 
 Example: {"query": "list the tables of a database; take a screenshot", "limit": 5}"""
 
@@ -44,8 +48,9 @@ Example: {"server": "postgres", "detail": "description"}"""
 
 
 class DiscoveryTools:
-    def __init__(self, toolbox: Toolbox, questions: Budget) -> None:
+    def __init__(self, toolbox: Toolbox, skills: SkillShelf, questions: Budget) -> None:
         self._toolbox = toolbox
+        self._skills = skills
         self._questions = questions
 
     def all(self) -> tuple[Tool[SearchTools], Tool[GetToolInfo], Tool[ListServers], Tool[ListTools]]:
@@ -74,16 +79,19 @@ class DiscoveryTools:
             Tool("list_tools", "List tools", LIST_TOOLS, ListTools, ToolListing, READS, self.list_tools),
         )
 
+    def _own(self, call: Call) -> Sequence[CatalogTool]:
+        return self._skills.own_tools(call.caller, call.role)
+
     async def search_tools(self, order: SearchTools, call: Call) -> Answer:
         async with self._questions.reserve(call.caller.key_name, 1):
             found = await self._toolbox.search(
-                call.role, order.query, order.detail, server=order.server, limit=order.limit
+                call.role, order.query, order.detail, server=order.server, limit=order.limit, own=self._own(call)
             )
         return Answer(FoundTools.model_validate(found.model_dump(exclude_unset=True)), found_text(found))
 
     async def get_tool_info(self, order: GetToolInfo, call: Call) -> Answer:
         async with self._questions.reserve(call.caller.key_name, 1):
-            info = await self._toolbox.info(call.role, order.server, order.tool)
+            info = await self._toolbox.info(call.role, order.server, order.tool, self._own(call))
         told = info.model_dump(exclude_unset=True)
         languages = [order.language] if order.language is not None else list(Language)
         views = {language: LanguageView.model_validate(told[language]) for language in languages}
@@ -99,5 +107,5 @@ class DiscoveryTools:
 
     async def list_tools(self, order: ListTools, call: Call) -> Answer:
         async with self._questions.reserve(call.caller.key_name, 1):
-            listing = await self._toolbox.listing(call.role, order.detail, order.server)
+            listing = await self._toolbox.listing(call.role, order.detail, order.server, self._own(call))
         return Answer(ToolListing.model_validate(listing.model_dump(exclude_unset=True)), listing_text(listing))

@@ -6,6 +6,7 @@ import asyncio
 import time
 from base64 import b64encode
 from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -26,8 +27,6 @@ from orchestrator.domain.execution import (
     MEBIBYTE,
     ExecutionRecord,
     ExecutionResult,
-    Filter,
-    Kind,
     Outcome,
     Page,
     State,
@@ -192,15 +191,24 @@ class ExecutionTools:
         try:
             if order.background:
                 return _in_background(running, in_new_workspace=in_new_workspace)
-            with running.watched():
-                await self._follow(running, call)
-            return await self._answer(await running.result(), order.max_tokens, in_new_workspace=in_new_workspace)
+            return await self.followed(running, call, order.max_tokens, in_new_workspace=in_new_workspace)
         except OrchestratorError:
             raise
         except Exception as error:
             log.exception("tool.crashed", tool="execute_code", execution_id=execution_id)
             message = f"The daemon failed after it had started execution {execution_id}. Read it with get_execution."
             raise OrchestratorError(message, execution_id=execution_id) from error
+
+    def recording_refusal(self, caller: Caller, execution_id: str) -> AbstractAsyncContextManager[None]:
+        return self._executions.recording_refusal(caller, execution_id)
+
+    async def followed(
+        self, running: RunningExecution, call: Call, max_tokens: int | None, *, in_new_workspace: bool = False
+    ) -> Answer:
+        """Report progress until an execution ends, and return what a model is told of it."""
+        with running.watched():
+            await self._follow(running, call)
+        return await self._answer(await running.result(), max_tokens, in_new_workspace=in_new_workspace)
 
     async def _is_new(self, caller: Caller, workspace: WorkspaceUse) -> bool:
         """Tell whether a workspace does not exist yet: then its name may be a slip."""
@@ -215,11 +223,10 @@ class ExecutionTools:
         if order.execution_id is not None:
             record = await self._records.visible(call.caller, order.execution_id)
         else:
-            own = Filter(caller=call.caller.key_name, kind=Kind.PROGRAM)
-            newest = await self._records.newest(call.caller, own, 1)
-            if not newest:
+            newest = await self._records.newest_own(call.caller, of_skills=True)
+            if newest is None:
                 raise NotFound("You have not run anything yet.")
-            record = await self._records.visible(call.caller, newest[0].id)  # lists leave out its files
+            record = newest
         if order.wait_seconds and record.under_way:
             await self._until_news(record.id, order, call)
             record = await self._records.visible(call.caller, record.id)

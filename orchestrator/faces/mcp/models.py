@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Annotated, Any, Literal
 
@@ -18,12 +19,18 @@ from pydantic.alias_generators import to_camel
 
 from orchestrator.catalog.disclosure import Detail
 from orchestrator.domain.execution import LONGEST_SECONDS, Check, Language, Outcome, State, Stream
+from orchestrator.domain.skills import MAX_EXAMPLES, SkillState
 from orchestrator.faces.bodies import LeftOutBody, LimitsBody, MistakeBody, ToolCallBody, WorkspaceEndBody
 from orchestrator.faces.file_inputs import KeptFile
+from orchestrator.faces.intake import MAX_VALUES, has_too_many_values
+from orchestrator.service.complaints import MUST_BE
 
 # What a model may ask a reply to cost. More than that, Claude Code for one does not show but puts into a file.
 FEWEST_TOKENS = 500
 MOST_TOKENS = 25_000
+# Of JSON that is written as text.
+LARGEST_INPUT_CHARACTERS = 256 * 1024
+IN_BOUNDS = f"with at most {LARGEST_INPUT_CHARACTERS} characters and {MAX_VALUES} values"
 # More than any output has, and a number that every client can write.
 LARGEST_OFFSET = 2**31 - 1
 # The longest that a client may wait for a program, whatever the settings say.
@@ -50,6 +57,27 @@ def _by_name(files: Any) -> Any:
     return [{**given, "name": name} for name, given in files.items()]
 
 
+def _from_json(value: Any) -> Any:
+    """Read JSON that was written as text, with the limits of a body; its strings were not looked into there."""
+    if not isinstance(value, str):
+        return value
+    if len(value) > LARGEST_INPUT_CHARACTERS or has_too_many_values(value.encode(errors="replace")):
+        raise ValueError("too large")
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        raise ValueError("not JSON") from None
+
+
+def _inputs(value: Any) -> Any:
+    """Understand one input for a list of them, and the form of the HTTP API, too."""
+    found = _from_json(value)
+    inputs = [found] if isinstance(found, dict) else found
+    if not isinstance(inputs, list) or len(inputs) > MAX_EXAMPLES or not all(isinstance(each, dict) for each in inputs):
+        raise ValueError("not a list of inputs")
+    return [each["input"] if isinstance(each, dict) and each.keys() == {"input"} else each for each in inputs]
+
+
 def _flag(value: Any) -> Any:
     """Understand true and false in quotes, as some models write them."""
     return {"true": True, "false": False}.get(value.lower(), value) if isinstance(value, str) else value
@@ -72,6 +100,24 @@ Queries = Annotated[
     BeforeValidator(_separate),
     WithJsonSchema({"type": "string"}),
     Field(description="What you want to do, in words or by name. Separate several queries with ';'."),
+]
+
+
+# Text, because not every client can declare an object with names of one's own choice; an object is taken all the same.
+JsonInput = Annotated[
+    dict[str, Any],
+    BeforeValidator(_from_json),
+    WithJsonSchema({"type": "string", MUST_BE: f'a JSON object such as {{"table": "orders"}}, {IN_BOUNDS}'}),
+]
+JsonInputs = Annotated[
+    list[dict[str, Any]],
+    BeforeValidator(_inputs),
+    WithJsonSchema(
+        {
+            "type": "string",
+            MUST_BE: f'a JSON list of 1 to {MAX_EXAMPLES} objects such as [{{"table": "orders"}}], {IN_BOUNDS}',
+        }
+    ),
 ]
 
 
@@ -161,6 +207,23 @@ class ListWorkspaces(Arguments):
     name: str | None = None
 
 
+class SaveSkill(Arguments):
+    name: Annotated[str, Field(max_length=60)]
+    description: Annotated[str, Field(description="One line.")]
+    code: str | None = None
+    from_execution: Annotated[str | None, Field(max_length=64, description="An id, or `last`.")] = None
+    language: Language | None = None
+    tools: Annotated[list[str] | None, Field(description="Default: what it imports or called.")] = None
+    examples: Annotated[JsonInputs | None, Field(description="JSON list of inputs that work.")] = None
+
+
+class RunSkill(Arguments):
+    name: Annotated[str, Field(max_length=64)]
+    input: Annotated[JsonInput, Field(default_factory=dict, description="JSON object.")]
+    timeout_seconds: Annotated[float | None, Field(ge=0.1, le=MOST_SECONDS)] = None
+    max_tokens: MaxTokens = None
+
+
 class CancelExecution(Arguments):
     execution_id: ExecutionId
     max_tokens: MaxTokens = None
@@ -193,6 +256,14 @@ class ExecutionReport(Reply):
     files_left_out_count: int
     workspace: WorkspaceEndBody | None = None
     limits: LimitsBody | None = Field(description="null for one that was refused.")
+
+
+class SavedSkillReply(Reply):
+    name: str
+    version: str
+    state: SkillState
+    remarks: list[str]
+    tools: list[str]
 
 
 class SearchMatch(Reply):

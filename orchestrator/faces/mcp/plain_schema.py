@@ -11,12 +11,13 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from orchestrator.service.complaints import MUST_BE
 from orchestrator.service.schemas import schema_of
 
 NULL = {"type": "null"}
 # What breaks these is refused anyway, in words that say what must be. They help no model to write a call, every client
 # carries them, and Gemini does not know the first.
-_LEFT_OUT = ("additionalProperties", "minLength", "maxLength")
+_LEFT_OUT = ("additionalProperties", "minLength", "maxLength", MUST_BE)
 
 
 def plain_schema_of(model: type[BaseModel]) -> dict[str, Any]:

@@ -28,7 +28,10 @@ from orchestrator.faces.mcp.asgi import Application, Exchange
 from orchestrator.faces.mcp.chat_tools import ChatTools
 from orchestrator.faces.mcp.discovery_tools import DiscoveryTools
 from orchestrator.faces.mcp.execution_tools import ExecutionTools, Reporting
-from orchestrator.faces.mcp.resources import TEMPLATES, Resources
+from orchestrator.faces.mcp.resources import TEMPLATES, Contents, Resources
+from orchestrator.faces.mcp.skill_extension import SCHEME, TEMPLATE, SkillExtension
+from orchestrator.faces.mcp.skill_tools import SkillTools
+from orchestrator.faces.mcp.skill_usages import usages_of
 from orchestrator.faces.mcp.tool import Call, Tool
 from orchestrator.faces.mcp.workspace_tools import WorkspaceTools
 
@@ -44,7 +47,8 @@ results.
 
 A failed program is a normal result: read its stderr, correct the program, run it again. Each run starts in a fresh \
 sandbox; only files outlast it, in /workspace/out and, with `workspace`, in /workspace/files. Long output is \
-shortened; get_execution reads or searches the rest without running the program again."""
+shortened; get_execution reads or searches the rest without running the program again. What others kept is found as \
+skills/NAME: run_skill runs it without code; keep what will be needed again with save_skill."""
 
 CALLER_KEY = "code_executor.caller"
 GONE_KEY = "code_executor.gone"
@@ -79,11 +83,19 @@ class CallersSessions:
 
 class McpFace:
     def __init__(
-        self, tools: Iterable[Tool[Any]], resources: Resources, intake: Intake, *, structured: bool, version: str
+        self,
+        tools: Iterable[Tool[Any]],
+        resources: Resources,
+        skills: SkillExtension,
+        intake: Intake,
+        *,
+        structured: bool,
+        version: str,
     ) -> None:
         self._tools = {tool.name: tool for tool in tools}
         self._structured = structured
         self._resources = resources
+        self._skills = skills
         self._intake = intake
         self._sessions: dict[str, CallersSessions] = {}
         self._tasks: asyncio.TaskGroup | None = None
@@ -102,6 +114,7 @@ class McpFace:
             on_list_resource_templates=self._list_templates,
             on_read_resource=self._read_resource,
         )
+        skills.register(self._server, _caller)
 
     def definitions(self, role: Role) -> str:
         """Return what a client of this role carries of us in each turn: the instructions and the tools, as JSON."""
@@ -165,16 +178,23 @@ class McpFace:
         return answer.as_result(structured=_wants_structure(context))
 
     async def _list_resources(self, context: Context, _: object) -> types.ListResourcesResult:
-        return types.ListResourcesResult(resources=await self._resources.listed(_caller(context)))
+        caller = _caller(context)
+        resources = [*await self._resources.listed(caller), *self._skills.resources(caller)]
+        return types.ListResourcesResult(resources=resources)
 
     async def _list_templates(self, context: Context, _: object) -> types.ListResourceTemplatesResult:
-        return types.ListResourceTemplatesResult(resource_templates=TEMPLATES)
+        return types.ListResourceTemplatesResult(resource_templates=[*TEMPLATES, TEMPLATE])
 
     async def _read_resource(
         self, context: Context, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
+        caller, uri = _caller(context), str(params.uri)
+        contents: Contents
         try:
-            contents = await self._resources.read(_caller(context), str(params.uri))
+            if uri.startswith(SCHEME):
+                contents = self._skills.read(caller, uri)
+            else:
+                contents = await self._resources.read(caller, uri)
         except OrchestratorError as error:
             raise MCPError(INVALID_PARAMS, error.message, {"uri": str(params.uri)[:200]}) from error
         return types.ReadResourceResult(contents=[contents])
@@ -203,11 +223,13 @@ def build_mcp_face(
     tools: list[Tool[Any]] = [
         *executing.all(),
         WorkspaceTools(services.workspaces, services.questions).list_workspaces,
-        *DiscoveryTools(services.toolbox, services.questions).all(),
+        *DiscoveryTools(services.toolbox, services.skills.shelf, services.questions).all(),
+        *SkillTools(services.skills, executing).all(),
         *ChatTools(services.chat, services.direct_calls).all(),
     ]
     resources = Resources(services.records, services.files, services.questions)
-    return McpFace(tools, resources, services.intake, structured=structured, version=services.version)
+    skills = SkillExtension(services.skills.shelf, usages_of)
+    return McpFace(tools, resources, skills, services.intake, structured=structured, version=services.version)
 
 
 def _caller(context: Context) -> Caller:

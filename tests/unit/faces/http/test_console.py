@@ -68,6 +68,12 @@ async def test_a_session_is_who_made_it_and_says_when_it_ends(place):
     assert (await place.ask("GET", "/whoami", KEY))[1]["sessionExpiresAt"] is None
 
 
+@pytest.mark.parametrize("approves", [True, False])
+async def test_whoever_asks_learns_whether_its_role_approves_skills(place, approves):
+    place.keys.book = replace(place.keys.book, roles={"admin": replace(ROLE, approves_skills=approves)})
+    assert (await place.ask("GET", "/whoami", KEY))[1]["approvesSkills"] is approves
+
+
 @pytest.mark.parametrize("body", [{"json": {}}, {}, {"data": b""}])
 async def test_a_pasted_key_signs_in(place, body):
     status, opened = await place.ask("POST", "/console/sessions", KEY, **body)

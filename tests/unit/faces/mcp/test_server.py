@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from base64 import b64encode
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
@@ -15,11 +15,14 @@ from aiohttp import web
 from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
 
+from orchestrator.domain.access import Caller
+from orchestrator.domain.skills import SkillVersion
 from orchestrator.faces.context import CALLER
 from orchestrator.faces.intake import Intake
 from orchestrator.faces.mcp.messages import MAX_CONTENT_BYTES, TEXT_BYTES
 from orchestrator.faces.mcp.models import ListServers, ServerListing
 from orchestrator.faces.mcp.server import McpFace
+from orchestrator.faces.mcp.skill_extension import SkillExtension
 from orchestrator.faces.mcp.tool import READS, Answer, Call, Tool
 from tests.support.mcp_clients import LEGACY, MODERN
 from tests.support.samples import DEVELOPER
@@ -28,10 +31,16 @@ from tests.support.upstream_server import serving
 MAX_BODY_BYTES = 64 * 1024
 
 
+class NoSkills:
+    def approved_for(self, caller: Caller) -> Sequence[SkillVersion]:
+        return ()
+
+
 @asynccontextmanager
 async def face(*tools: Tool[Any]) -> AsyncIterator[str]:
     intake = Intake(total_bytes=2**20, per_caller_bytes=2**20, max_body_bytes=MAX_BODY_BYTES, body_seconds=5)
-    served = McpFace(tools, cast("Any", None), intake, structured=False, version="0")
+    skills = SkillExtension(NoSkills())
+    served = McpFace(tools, cast("Any", None), skills, intake, structured=False, version="0")
 
     async def handle(request: web.Request) -> web.StreamResponse:
         request[CALLER] = DEVELOPER

@@ -23,6 +23,7 @@ from orchestrator.faces.mcp.execution_tools import PACKAGES_LINE, ExecutionTools
 from orchestrator.faces.mcp.models import ExecutionPage, SearchTools, ServerListing
 from orchestrator.faces.mcp.plain_schema import plain_schema_of
 from orchestrator.faces.mcp.server import INSTRUCTIONS
+from orchestrator.faces.mcp.skill_tools import SkillTools
 from orchestrator.faces.mcp.tool import Answer, Call, Tool
 from orchestrator.faces.mcp.workspace_tools import WorkspaceTools
 from orchestrator.service.budget import Budget
@@ -45,7 +46,8 @@ def all_tools(servers: list[str] = SERVERS, chat: Any = None) -> list[Tool[Any]]
     return [
         *executing.all(),
         WorkspaceTools(NOTHING, NOTHING).list_workspaces,
-        *DiscoveryTools(NOTHING, NOTHING).all(),
+        *DiscoveryTools(NOTHING, NOTHING, NOTHING).all(),
+        *SkillTools(NOTHING, NOTHING).all(),
         *ChatTools(Chat(chat, None), NOTHING).all(),
     ]
 
@@ -61,8 +63,8 @@ CHATTER = Role("chatter", frozenset(), chat_rooms=frozenset({"*"}))
 each_tool = pytest.mark.parametrize("tool", all_tools(), ids=lambda tool: tool.name)
 
 
-def test_there_are_eleven():
-    assert len({tool.name for tool in all_tools()}) == 11
+def test_there_are_thirteen():
+    assert len({tool.name for tool in all_tools()}) == 13
 
 
 @each_tool
@@ -175,16 +177,26 @@ def test_the_tools_that_every_task_needs_are_always_loaded():
     assert loaded == {"execute_code", "search_tools", "get_tool_info"}
 
 
-@pytest.mark.parametrize("role", [CHATTER, replace(CHATTER, max_timeout_seconds=86400.0)])
-def test_what_a_client_carries_of_the_tools_is_small(role):
-    """Without chat, for a role with the three servers of a default installation."""
+SKILL_TOOLS = {"save_skill", "run_skill"}
+
+
+def tokens_of(role: Role, names: set[str]) -> int:
+    """Count what a client carries of tools, with the three servers of a default installation."""
     listed = [
         tool.listed_for(role, structured=False)
         for tool in all_tools(["filesystem", "memory", "postgres"])
-        if tool.is_of_use()
+        if tool.name in names
     ]
     shown = [tool.model_dump(include={"name", "description", "input_schema"}, by_alias=True) for tool in listed]
-    assert O200kTokenCounter().count(json.dumps(shown, separators=(",", ":"))) <= 1500
+    return O200kTokenCounter().count(json.dumps(shown, separators=(",", ":")))
+
+
+@pytest.mark.parametrize("role", [CHATTER, replace(CHATTER, max_timeout_seconds=86400.0)])
+def test_what_a_client_carries_of_the_tools_is_small(role):
+    """Without chat."""
+    useful = {tool.name for tool in all_tools() if tool.is_of_use()}
+    assert tokens_of(role, useful - SKILL_TOOLS) <= 1500
+    assert tokens_of(role, useful & SKILL_TOOLS) <= 380
 
 
 def test_the_packages_are_named_in_one_line():
@@ -225,7 +237,7 @@ def test_every_number_that_a_tool_takes_has_bounds(tool):
 
 def test_some_tools_take_numbers():
     """The control of the test above."""
-    assert sum(bool(numbers_in(tool.input_schema)) for tool in all_tools()) == 5
+    assert sum(bool(numbers_in(tool.input_schema)) for tool in all_tools()) == 6
 
 
 @pytest.mark.parametrize("offset", [2**31, 2**62 + 1, 2**63 - 1, 2**63, 10**400, -1])
@@ -244,7 +256,7 @@ def test_the_instructions_say_what_matters_in_their_first_512_characters():
 def test_chat_is_for_roles_with_rooms_only():
     hermit = Role("hermit", frozenset({"*"}))
     listed = {role.name: [tool.name for tool in all_tools() if tool.is_for(role)] for role in (CHATTER, hermit)}
-    assert len(listed["chatter"]) == 11
+    assert len(listed["chatter"]) == 13
     assert [name for name in listed["chatter"] if name not in listed["hermit"]] == CHAT_TOOLS
 
 
@@ -298,11 +310,18 @@ class NoServers:
         return []
 
 
+class NoSkills:
+    def own_tools(self, caller: Caller, role: Role) -> tuple[()]:
+        return ()
+
+
 async def test_a_search_has_the_same_bounds_as_elsewhere():
     toolbox = Toolbox(Catalog(NoServers(), NOTHING), Observations())
     for query in ("x" * 4001, ["x"] * 11, "x;" * 11):
         with pytest.raises(InvalidRequest, match="at most 10 queries with 4000 characters in all"):
-            await DiscoveryTools(toolbox, Budget(1, 1)).search_tools(SearchTools(query=query), call_by(DEVELOPER))
+            await DiscoveryTools(toolbox, NoSkills(), Budget(1, 1)).search_tools(
+                SearchTools(query=query), call_by(DEVELOPER)
+            )
 
 
 class SlowToolbox:
@@ -318,7 +337,7 @@ class SlowToolbox:
 
 async def test_a_callers_searches_wait_for_each_other_and_nobody_elses_for_them():
     toolbox = SlowToolbox()
-    tools = DiscoveryTools(toolbox, Budget(2, 1))
+    tools = DiscoveryTools(toolbox, NoSkills(), Budget(2, 1))
     callers = (DEVELOPER, DEVELOPER, DEVELOPER, ADMIN)
     tasks = [asyncio.create_task(tools.search_tools(SearchTools(query="x"), call_by(caller))) for caller in callers]
     for _ in range(10):
@@ -327,3 +346,21 @@ async def test_a_callers_searches_wait_for_each_other_and_nobody_elses_for_them(
     for task in tasks:
         task.cancel()
     await asyncio.wait(tasks)
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("run_skill", {"name": "x", "input": f'{{"v": [{",".join(["[]"] * 20_000)}]}}'}),
+        ("run_skill", {"name": "x", "input": f'{{"v": "{"x" * 300_000}"}}'}),
+        ("run_skill", {"name": "x", "input": "table=orders"}),
+        ("save_skill", {"name": "x", "description": "x", "code": "x", "examples": f"[{','.join(['[]'] * 20_000)}]"}),
+        ("save_skill", {"name": "x", "description": "x", "code": "x", "examples": f"[{','.join(['{}'] * 6)}]"}),
+        ("save_skill", {"name": "x", "description": "x", "code": "x", "examples": "status=shipped"}),
+    ],
+)
+async def test_json_that_is_written_as_text_has_the_limits_of_a_body_and_is_told_as_json(tool, arguments):
+    """What is in a string was not counted when the body came in."""
+    chosen = next(each for each in all_tools() if each.name == tool)
+    with pytest.raises(InvalidArguments, match="JSON"):
+        await chosen.call(arguments, call_by(DEVELOPER))
