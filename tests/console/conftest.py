@@ -14,13 +14,19 @@ from playwright.async_api import Browser
 from bench.testbed.engine import engine_is_there
 from tests.console.browser import WIDE, Theme, Visit, chromium
 from tests.console.demo import EXAMPLES, Demo
+from tests.console.demo_skills import fill
 from tests.support.api import Api, eventually
 from tests.support.installation import PROJECT, Installation
 from tests.support.upstream_server import serving
 
 ROLES = {
     "roles": {
-        "admin": {"servers": ["*"], "seesAllExecutions": True, "keys": ["code-executor-admin"]},
+        "admin": {
+            "servers": ["*"],
+            "seesAllExecutions": True,
+            "approvesSkills": True,
+            "keys": ["code-executor-admin"],
+        },
         "developer": {"servers": ["postgres", "crm"], "keys": ["code-executor-developer"]},
     }
 }
@@ -74,6 +80,7 @@ async def place_in(directory: Path, browser: Browser) -> AsyncIterator[Place]:
             directory,
             roles_file=directory / "roles.json",
             servers_file=directory / "servers.json",
+            relist_seconds=2,
             max_output_bytes=10 * 1024 * 1024,
             flood_bytes=64 * 1024 * 1024,
         )
@@ -93,6 +100,7 @@ async def place(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> A
             await place.api.execute(code, language, 60)
         async with place.api.as_caller(place.installation.keys["developer"]) as developer:
             await developer.python("print('the developer was here')")
+            await fill(place.api, developer)
         yield place
 
 

@@ -58,7 +58,7 @@ TOOLS = {
             readOnlyHint=True,
         ),
         tool("get_customer", "Read one customer by its id.", {"id": NUMBER}, CUSTOMER, readOnlyHint=True),
-        tool("add_note", "Add a note to a customer's file.", {"id": NUMBER, "note": TEXT}),
+        tool("add_note", "Add a note to a customer's file.", {"id": NUMBER, "note": TEXT}, readOnlyHint=False),
     ],
     "mail": [
         tool(
@@ -95,7 +95,12 @@ class Demo(ScriptedProxy):
             "execute_sql": self.execute_sql,
             "list_tables": answering(lambda given: {"tables": ["customers", "invoices", "payments"]}, 0.02),
         }
+        self.on_list = self.list_tools
         self.go = asyncio.Event()  # statements with `pg_sleep` wait for it
+
+    async def list_tools(self, request: web.Request, message: Json) -> web.StreamResponse:
+        """List them with what they say of themselves, as servers do that no proxy stands before."""
+        return web.json_response(reply(message, {"tools": self.tools[request.match_info["name"]]}))
 
     async def execute_sql(self, request: web.Request, message: Json) -> web.StreamResponse:
         if "pg_sleep" in message["params"]["arguments"]["sql"]:

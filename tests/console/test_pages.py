@@ -29,6 +29,12 @@ async def id_of(place: Place, code: str, language: str = "python") -> str:
     return str(found["executions"][-1]["executionId"])
 
 
+async def waiting_version(place: Place) -> str:
+    _, found = await place.api.get("/skills")
+    state = {"name": "customers_in", "state": "proven"}
+    return next(str(each["version"]) for each in found["skills"] if state.items() <= each.items())
+
+
 async def paths_of(place: Place) -> dict[str, str]:
     return {
         "live": "/",
@@ -37,6 +43,9 @@ async def paths_of(place: Place) -> dict[str, str]:
         "catalogue": "/console/catalogue",
         "search": "/console/catalogue?q=find+a+customer",
         "tool": "/console/catalogue/crm/find_customers",
+        "skills": "/console/skills",
+        "skill": "/console/skills/customers_in",
+        "skill that waits": f"/console/skills/customers_in?version={await waiting_version(place)}",
         "figures": "/console/figures",
         "try it": "/console/try",
         "api": "/docs",
@@ -49,7 +58,20 @@ async def settled(page: Page) -> None:
     await expect(page.locator(".loading")).to_have_count(0, timeout=PATIENT_MS)
 
 
-NAMES = (*("live", "execution", "execution with a picture", "catalogue", "search", "tool", "figures", "try it", "api"),)
+NAMES = (
+    *(
+        "live",
+        "execution",
+        "execution with a picture",
+        "catalogue",
+        "search",
+        "tool",
+        "skills",
+        "skill",
+        "skill that waits",
+    ),
+    *("figures", "try it", "api"),
+)
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -75,6 +97,12 @@ async def test_nothing_is_lost_at_double_size(place: Place) -> None:
         await settled(visit.page)
         assert await visit.page.evaluate("document.documentElement.scrollWidth") <= half["width"]
         await expect(visit.page.get_by_role("button", name="Run again")).to_be_visible()
+
+
+async def test_what_stands_there_before_the_first_script_goes(place: Place) -> None:
+    async with place.visit() as visit:
+        await settled(visit.page)
+        await expect(visit.page.get_by_text("If nothing else appears")).to_have_count(0)
 
 
 async def test_the_first_load_is_small(place: Place) -> None:
@@ -401,7 +429,7 @@ async def test_a_link_within_the_page_of_the_api_moves_the_focus(place: Place) -
 
 
 async def test_everything_works_with_the_keyboard_alone(place: Place) -> None:
-    async with place.visit("/") as visit:
+    async with place.visit("/?tool=mail/send") as visit:
         await settled(visit.page)
         page = visit.page
         await page.reload()  # signing in has moved the focus into the page

@@ -113,6 +113,7 @@ async def test_pages_that_a_browser_keeps_for_going_back_hold_no_connection(inst
         async with daemon.api.session.post(f"{daemon.api.url}/console/codes") as made:
             code = (await made.json())["code"]
         await visit.go(f"/#code={code}")
+        await expect(visit.page.get_by_role("button", name="Sign out")).to_be_visible()
         for number in range(9):
             reply = await daemon.api.python(f"print({number})")
             await visit.go(f"/console/executions/{reply['executionId']}")

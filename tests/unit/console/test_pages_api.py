@@ -51,7 +51,7 @@ def test_what_nearly_every_request_can_get_is_told_once() -> None:
 def test_calls_are_found_by_path_summary_and_error() -> None:
     found = "module.matching(module.operationsOf(root), text).map((each) => each.id)"
     assert ask("pages/openapi.js", found, root=DOCUMENT, text="queue_full post")[0] == "execute"
-    assert ask("pages/openapi.js", found, root=DOCUMENT, text="FRESH sandbox") == ["execute"]
+    assert ask("pages/openapi.js", found, root=DOCUMENT, text="FRESH sandbox") == ["execute", "runSkill"]
     assert ask("pages/openapi.js", found, root=DOCUMENT, text="no such call") == []
     assert len(ask("pages/openapi.js", found, root=DOCUMENT, text=" ")) == len(ROUTES)
 

@@ -14,6 +14,8 @@ const PAGES = {
   '/console/executions/:id': () => import('./pages/execution.js'),
   '/console/catalogue': () => import('./pages/catalogue.js'),
   '/console/catalogue/:server/:tool': () => import('./pages/tool.js'),
+  '/console/skills': () => import('./pages/skills.js'),
+  '/console/skills/:name': () => import('./pages/skill.js'),
   '/console/figures': () => import('./pages/figures.js'),
   '/console/try': () => import('./pages/try.js'),
   '/docs': () => import('./pages/docs.js'),
@@ -88,4 +90,6 @@ function Lazy({load, params}) {
 const loaded = new Map();
 
 await restore();
-render(html`<${App} />`, document.getElementById('app'));
+const place = document.getElementById('app');
+place.replaceChildren(); // Preact leaves what it has not made
+render(html`<${App} />`, place);

@@ -8,14 +8,16 @@ import {navigate} from '../lib/router.js';
 import {current} from '../lib/session.js';
 import {executionPath} from '../pages/links.js';
 import {Confirm} from './confirm.js';
+import {canBeKept, SaveSkill} from './save_skill.js';
 import {Copy} from './ui.js';
 
 /** @param {{execution: any, program: string | null, onChange: (execution: any) => void, onError: (error: Error | null) => void}} props */
-export function ExecutionActions({execution, program, onChange, onError}) {
+export function ExecutionActions({execution, program: kept, onChange, onError}) {
   const {executionId: id} = execution;
+  const program = execution.skill ? null : kept; // as a program, a skill could call more than it declares
   const inputs = execution.inputFiles?.length ?? 0;
   const isForeign = execution.caller !== current()?.caller;
-  const [asking, setAsking] = useState(/** @type {'' | 'cancel' | 'again'} */ (''));
+  const [asking, setAsking] = useState(/** @type {'' | 'cancel' | 'again' | 'save'} */ (''));
   const [busy, setBusy] = useState('');
   const doing = (name, work) => async () => {
     setBusy(name);
@@ -44,12 +46,14 @@ export function ExecutionActions({execution, program, onChange, onError}) {
       <button type="button" disabled=${busy === 'again'} onClick=${() => setAsking('again')}>Run again</button>
       <button type="button" onClick=${() => navigate(`/console/try?from=${encodeURIComponent(id)}`)}>Edit in Try it</button>
     `}
+    ${canBeKept(execution, current()?.caller) && html`<button type="button" onClick=${() => setAsking('save')}>Save as a skill</button>`}
     <${Copy} text=${command} label="Copy as curl" />
     <${Copy} text=${() => location.origin + executionPath(id)} label="Copy link" />
     ${asking === 'cancel' &&
     html`<${Confirm} title="Cancel this execution?" yes="Cancel the execution" onYes=${cancel} onClose=${() => setAsking('')}>
       <p>The program stops immediately. Tool calls that were sent are not undone.</p>
     <//>`}
+    ${asking === 'save' && html`<${SaveSkill} execution=${execution} onClose=${() => setAsking('')} />`}
     ${asking === 'again' &&
     html`<${Confirm}
       title=${`Run this program again as ${current()?.caller}?`}

@@ -3,6 +3,8 @@ import {html} from '../lib/dom.js';
 import {bytes, count, fileName, fullTime, language, ms, percent, plural, time, visible, words} from '../lib/format.js';
 import {isUnderWay} from '../lib/filters.js';
 import {Link} from '../lib/router.js';
+import {shortVersion, skillOf} from '../lib/skills.js';
+import {skillPath} from '../pages/links.js';
 import {Took} from './executions.js';
 import {KeyValue, Meter, Panel, Said} from './ui.js';
 
@@ -20,6 +22,7 @@ export function Facts({execution}) {
         ['Caller', html`<bdi>${execution.caller}</bdi>`],
         ['Role', html`<bdi>${execution.role}</bdi>`],
         ['Language', execution.kind === 'call' ? 'single tool call' : language(execution.language)],
+        ['Skill', execution.skill && html`<${SkillLink} label=${execution.skill} />`],
         ['Accepted', html`<time datetime=${execution.acceptedAt} title=${fullTime(execution.acceptedAt)}>${time(execution.acceptedAt)}</time>`],
         ['Duration', hasRun || isUnderWay(execution) ? html`<${Took} execution=${execution} />` : null],
         ['Queued for', hasRun ? ms(metrics.queueMs) : null],
@@ -32,6 +35,12 @@ export function Facts({execution}) {
       ]}
     />
   <//>`;
+}
+
+/** @param {{label: string}} props NAME@VERSION */
+function SkillLink({label}) {
+  const {name, version} = skillOf(label);
+  return html`<${Link} class="mono" href=${skillPath(name, version)}><${Said}>${name}<//><//> ${version && html`<span class="muted mono">${shortVersion(version)}</span>`}`;
 }
 
 const MOST_NAMES = 10;

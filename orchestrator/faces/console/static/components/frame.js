@@ -11,6 +11,7 @@ import {Said} from './ui.js';
 const ENTRIES = [
   {href: '/', label: 'Live', below: ['/console/executions']},
   {href: '/console/catalogue', label: 'Catalogue'},
+  {href: '/console/skills', label: 'Skills'},
   {href: '/console/figures', label: 'Figures'},
   {href: '/console/try', label: 'Try it'},
   {href: '/docs', label: 'API'},

@@ -1,0 +1,206 @@
+/** One version of a skill, with what somebody who approves it has to know. */
+import {get} from '../lib/api.js';
+import {html, useState} from '../lib/dom.js';
+import {count, language as nameOf, visible} from '../lib/format.js';
+import {useLoaded} from '../lib/load.js';
+import {Link, useRoute} from '../lib/router.js';
+import {current, useSession} from '../lib/session.js';
+import {asJson, BUILT_IN, runsByName, shortVersion} from '../lib/skills.js';
+import {Code} from '../components/code.js';
+import {SkillActions} from '../components/skill_actions.js';
+import {Proof} from '../components/skill_proof.js';
+import {RunSkill} from '../components/skill_run.js';
+import {Author, Difference, Moment, SkillState, Touches} from '../components/skills.js';
+import {Badge, Copy, Empty, KeyValue, Loading, Page, Panel, Problem, Said} from '../components/ui.js';
+import {skillPath, skillsPath} from './links.js';
+import {Prose} from './prose.js';
+import {SchemaTree} from './schema_tree.js';
+import {kind, properties} from './schemas.js';
+
+export default function Skill({params: {name}}) {
+  const {query} = useRoute();
+  return html`<${Version} key=${query.get('version')} name=${name} version=${query.get('version')} />`;
+}
+
+function Version({name, version}) {
+  const path = `/skills/${encodeURIComponent(name)}`;
+  const read = useLoaded(() => get(path, {version}), [path, version]);
+  const [failure, setFailure] = useState(null);
+  const {value: skill, error} = read;
+  const heading = html`<span class="execution-title"><span class="skill-name"><${Said} mono>${name}<//></span>${skill && html`<${SkillState} state=${skill.state} />`}</span>`;
+  return html`
+    <${Page}
+      title=${visible(name)}
+      heading=${heading}
+      lead=${html`<nav class="crumbs" aria-label="Breadcrumbs"><${Link} href=${skillsPath}>Skills<//></nav>`}
+      actions=${skill && html`<${SkillActions} skill=${skill} onChange=${read.reload} onError=${setFailure} />`}
+    >
+      ${failure && html`<${Problem} error=${failure} />`}
+      ${error && (error.status === 404 && !skill ? html`<${Missing} error=${error} name=${name} version=${version} />` : html`<${Problem} error=${error} retry=${read.reload} />`)}
+      ${!skill && !error && html`<${Loading} label="Loading the skill" />`}
+      ${skill && html`<${Shown} skill=${skill} />`}
+    <//>
+  `;
+}
+
+function Missing({error, name, version}) {
+  return html`<${Empty} title="There is no such skill that you may use.">
+    <p><${Said}>${error.detail}<//></p>
+    ${version && html`<p>This version may have been replaced. <${Link} href=${skillPath(name)}>Look at the one in use<//></p>`}
+    <p><${Link} href=${skillsPath}>See all skills<//></p>
+  <//>`;
+}
+
+function Shown({skill}) {
+  const {name, version, description, code, language, examples, difference, remarks, inferred} = skill;
+  return html`
+    <p class="skill-about"><${Said}>${description}<//></p>
+    <${Standing} skill=${skill} />
+    <div class="beside">
+      <div class="beside-main">
+        <${Panel} title="What it touches" class="is-touches">
+          <${Touches} skill=${skill} linked />
+          ${skill.tools.length > 0 && inferred.includes('tools') && html`<p class="note">Nobody declared its tools: they are what its code imports, or what it called.</p>`}
+          <p class="note">
+            Run by name, or by a program in the other language, it can call nothing else. A ${nameOf(language)} program that imports it runs it
+            in its own process, with all that the program may call.
+          </p>
+        <//>
+        ${remarks.length > 0 && html`<${Remarks} remarks=${remarks} />`}
+        ${difference &&
+        html`<${Panel} title="Difference to the approved version" class="is-flush" actions=${html`<${Versions} skill=${skill} />`}><${Difference} text=${difference} /><//>`}
+        <${Panel} title="Code" class="is-flush" actions=${html`<span class="muted">${nameOf(language)}</span><${Copy} text=${code} />`}>
+          <${Code} code=${code} language=${language} numbered label="Code of the skill" />
+        <//>
+        <${Schema} title="Input" schema=${skill.input} inferred=${inferred.includes('input')} empty="It takes no input." />
+        <${Schema} title="Result" schema=${skill.output} inferred=${inferred.includes('output')} empty="Nothing is known of it." />
+        <${Examples} examples=${examples} inferred=${inferred.includes('examples')} />
+      </div>
+      <div class="beside-side">
+        <${About} skill=${skill} />
+        <${Run} key=${version} skill=${skill} />
+        <${Proof} skill=${skill} />
+      </div>
+    </div>
+  `;
+}
+
+/** Why it is in its state, and what to do about that. */
+function Standing({skill}) {
+  const {state, author, drift} = skill;
+  const {who} = useSession();
+  const isOwn = author === current()?.caller;
+  if (state === 'proven' && isOwn) {
+    const rule = who?.approvesSkills ? 'Whoever saved a skill must not approve it.' : 'Somebody whose role has approvesSkills can approve it.';
+    return html`<div class="notice"><p><strong>It waits for approval.</strong> ${rule} Until it is approved, only your key can use it.</p></div>`;
+  }
+  if (state === 'proven') {
+    return html`<div class="notice">
+      <p><strong>It waits for approval.</strong> Read what it touches, its code and its examples first: approving gives it to every role that may call these tools.</p>
+    </div>`;
+  }
+  if (state === 'draft') {
+    return html`<div class="notice is-warn"><p><strong>Its proof failed, so it is a draft.</strong> Mend what the remarks say, and save it again under the same name. Only its author’s key can use it.</p></div>`;
+  }
+  if (state === 'stale') {
+    return html`<div class="notice is-warn">
+      <p><strong>Nobody can use it: tools that it calls have changed since it was proven.</strong> Save a version that works with them, or bring the tools back as they were.</p>
+      <ul class="told" aria-label="What changed">${drift.map((change) => html`<li key=${change}><${Prose} text=${change} /></li>`)}</ul>
+    </div>`;
+  }
+  return state === 'retired' ? html`<div class="notice"><p><strong>It is retired: nobody can use it.</strong> Save it again to propose it anew.</p></div>` : null;
+}
+
+function Remarks({remarks}) {
+  return html`<${Panel} title="Remarks">
+    <ul class="told remarks">
+      ${remarks.map(
+        ({kind, message, place}, index) => html`<li key=${index}>
+          <span class="remark-kind"><${Said}>${kind}<//></span>${place && html`<code><${Said}>${place}<//></code>`}
+          <div><${Prose} text=${message} /></div>
+        </li>`,
+      )}
+    </ul>
+  <//>`;
+}
+
+function Versions({skill: {name, version, approvedVersion}}) {
+  return html`
+    <span class="note">- <${Link} class="mono" href=${skillPath(name, approvedVersion)}>${shortVersion(approvedVersion)}<//> approved</span>
+    <span class="note">+ <span class="mono">${shortVersion(version)}</span> shown here</span>
+  `;
+}
+
+function Schema({title, schema, inferred, empty}) {
+  const hasFields = properties(schema, schema).length > 0;
+  const told = kind(schema, schema);
+  const saysMore = !['object', 'any'].includes(told); // than its fields do: a list, a number
+  return html`<${Panel} title=${title} actions=${inferred && html`<${Badge} tone="info">inferred<//>`}>
+    ${inferred && html`<p class="note">Nobody gave this schema: it was read from the code, or from what the proof saw.</p>`}
+    ${saysMore && html`<p class="schema-kind"><${Said}>${told}<//></p>`}
+    ${hasFields && html`<${SchemaTree} schema=${schema} />`}
+    ${!saysMore && !hasFields && html`<p class="note">${empty}</p>`}
+    <details class="raw">
+      <summary>JSON Schema</summary>
+      <${Code} code=${asJson(schema)} language="json" label=${`JSON Schema of ${title.toLowerCase()}`} />
+    </details>
+  <//>`;
+}
+
+function Examples({examples, inferred}) {
+  if (!examples.length) return null;
+  return html`<${Panel} title=${examples.length === 1 ? 'Example' : 'Examples'} actions=${inferred && html`<${Badge} tone="info">inferred<//>`}>
+    <div class="skill-examples">
+      ${examples.map(({input}, index) => html`<${Code} key=${index} code=${asJson(input)} language="json" label=${`Example ${index + 1}`} />`)}
+    </div>
+  <//>`;
+}
+
+function About({skill}) {
+  const {name, version, language, author, createdAt, approvedBy, approvedAt, uses, failures, lastUsedAt, approvedVersion} = skill;
+  const isSaved = author !== BUILT_IN;
+  const others = useLoaded(async () => (await get('/skills')).skills.filter((other) => other.name === name && other.version !== version), [name, version, skill.state]);
+  return html`<${Panel} label="Facts">
+    <${KeyValue}
+      items=${[
+        ['Version', html`<span class="version"><code title=${version}>${shortVersion(version)}</code><${Copy} text=${version} class="quiet" /></span>`],
+        ['Language', nameOf(language)],
+        ['Author', html`<${Author} author=${author} />`],
+        ['Saved', isSaved ? html`<${Moment} at=${createdAt} />` : null],
+        ['Approved by', isSaved && approvedBy ? html`<${Said}>${approvedBy}<//>` : null],
+        ['Approved', isSaved && approvedAt ? html`<${Moment} at=${approvedAt} />` : null],
+        ['Uses', count(uses)],
+        ['Failures', failures ? html`<span class="is-bad">${count(failures)}</span>` : '0'],
+        ['Last used', lastUsedAt && html`<${Moment} at=${lastUsedAt} />`],
+      ]}
+    />
+    ${others.value?.length > 0 &&
+    html`<div>
+      <h3>Other versions</h3>
+      <ul class="versions">
+        ${others.value.map(
+          (other) => html`<li key=${`${other.version} ${other.author}`}>
+            <${Link} class="mono" href=${skillPath(name, other.version)}>${shortVersion(other.version)}<//>
+            <${SkillState} state=${other.version === approvedVersion ? 'approved' : other.state} />
+          </li>`,
+        )}
+      </ul>
+    </div>`}
+  <//>`;
+}
+
+/** Only the version that one's programs would get can be run by its name. */
+function Run({skill}) {
+  const {name, version, state} = skill;
+  const inUse = useLoaded(() => get(`/skills/${encodeURIComponent(name)}`), [name, version, state]);
+  if (!inUse.value) return null;
+  if (runsByName(skill, current()?.caller, inUse.value.version)) return html`<${RunSkill} skill=${skill} />`;
+  const runsOther = runsByName(inUse.value, current()?.caller, inUse.value.version);
+  return html`<${Panel} title="Run it">
+    <p class="note">
+      ${runsOther
+        ? html`By its name you get another version: <${Link} class="mono" href=${skillPath(name, inUse.value.version)}>${shortVersion(inUse.value.version)}<//>.`
+        : 'You cannot use it now.'}
+    </p>
+  <//>`;
+}

@@ -1,0 +1,174 @@
+"""Skills as people read them."""
+
+from __future__ import annotations
+
+from difflib import unified_diff
+from typing import Any
+
+import pytest
+
+from tests.unit.console.javascript import ask
+
+pytestmark = pytest.mark.processes
+
+VERSION = "8a78cdde7d37" + "0" * 52
+
+
+def lines_of(before: list[str], after: list[str]) -> list[tuple[str, str]]:
+    text = "".join(unified_diff([f"{line}\n" for line in before], [f"{line}\n" for line in after], "a@1", "@2"))
+    found = ask("lib/skills.js", "module.differenceLines(text)", text=text)
+    return [(each["kind"], each["text"]) for each in found]
+
+
+def test_a_difference_is_told_line_by_line() -> None:
+    assert lines_of(["one", "two"], ["one", "three"]) == [
+        ("gap", "@ -1,2 +1,2 @@"),
+        ("same", "one"),
+        ("removed", "two"),
+        ("added", "three"),
+    ]
+
+
+def test_a_line_of_code_cannot_pass_for_a_part_of_the_difference() -> None:
+    before, after = ["-- x", "@@ -1 +1 @@", ""], ["++ y", "@@ -1 +1 @@", ""]
+    assert lines_of(before, after)[1:] == [
+        ("removed", "-- x"),
+        ("added", "++ y"),
+        ("same", "@@ -1 +1 @@"),
+        ("same", ""),
+    ]
+
+
+def test_no_difference_has_no_lines() -> None:
+    assert ask("lib/skills.js", "module.differenceLines('')") == []
+
+
+@pytest.mark.parametrize(
+    ("read_only", "is_there", "label"),
+    [
+        (True, True, "reads only"),
+        (False, True, "may change data"),
+        (None, True, "its server does not say"),
+        (None, False, "is not there"),
+    ],
+)
+def test_what_a_tool_does_is_said_by_mark_and_word(read_only: bool | None, is_there: bool, label: str) -> None:
+    effect = ask("lib/skills.js", "module.effectOf(touched)", touched={"readOnly": read_only, "isThere": is_there})
+    assert effect["label"] == label
+    assert effect["mark"]
+
+
+@pytest.mark.parametrize(
+    ("touches", "words"),
+    [
+        ([], "It calls no tool."),
+        ([True], "It calls one tool, which only reads."),
+        ([True, True], "It calls 2 tools, which only read."),
+        ([True, False, None], "It calls 3 tools: 1 may change data, 1 is of unknown effect."),
+    ],
+)
+def test_what_a_skill_touches_is_summed_up(touches: list[bool | None], words: str) -> None:
+    given = [{"readOnly": each, "isThere": True} for each in touches]
+    assert ask("lib/skills.js", "module.effectsInWords(touches)", touches=given) == words
+
+
+def test_a_tool_that_is_gone_is_told_in_the_sum() -> None:
+    given = [{"readOnly": None, "isThere": False}]
+    words = ask("lib/skills.js", "module.effectsInWords(touches)", touches=given)
+    assert words == "It calls one tool: it is not there."
+
+
+def test_the_label_of_an_execution_names_skill_and_version() -> None:
+    told = ask("lib/skills.js", "[module.skillOf('say@abc'), module.skillOf('say@')]")
+    assert told == [{"name": "say", "version": "abc"}, {"name": "say", "version": ""}]
+
+
+def test_a_path_is_split_where_the_server_ends() -> None:
+    assert ask("lib/skills.js", "module.toolOf('github/repos/list')") == ["github", "repos/list"]
+
+
+def skill(**changes: Any) -> dict[str, Any]:
+    return {"name": "say", "version": VERSION, "state": "proven", "author": "alice", **changes}
+
+
+@pytest.mark.parametrize(
+    ("changes", "caller", "approves", "may"),
+    [
+        ({}, "bob", True, True),
+        ({}, "bob", False, False),
+        ({}, "alice", True, False),
+        *(({"state": state}, "bob", True, False) for state in ("draft", "approved", "stale", "retired")),
+    ],
+)
+def test_approving_is_offered_to_those_who_may(changes: dict[str, Any], caller: str, approves: bool, may: bool) -> None:
+    told = ask(
+        "lib/skills.js",
+        "module.mayApprove(skill, caller, approves)",
+        skill=skill(**changes),
+        caller=caller,
+        approves=approves,
+    )
+    assert told is may
+
+
+@pytest.mark.parametrize(
+    ("changes", "caller", "approves", "may"),
+    [
+        ({"state": "draft"}, "alice", False, True),
+        ({"state": "draft"}, "bob", True, False),
+        ({"state": "approved"}, "bob", True, True),
+        ({"state": "approved"}, "bob", False, False),
+        ({"state": "retired"}, "alice", True, False),
+        ({"state": "approved", "author": "(built-in)"}, "bob", True, False),
+    ],
+)
+def test_retiring_is_offered_to_those_who_may(changes: dict[str, Any], caller: str, approves: bool, may: bool) -> None:
+    told = ask(
+        "lib/skills.js",
+        "module.mayRetire(skill, caller, approves)",
+        skill=skill(**changes),
+        caller=caller,
+        approves=approves,
+    )
+    assert told is may
+
+
+@pytest.mark.parametrize(
+    ("changes", "caller", "in_use", "runs"),
+    [
+        ({"state": "approved"}, "bob", VERSION, True),
+        ({"state": "approved"}, "bob", "another", False),
+        ({"state": "proven"}, "alice", VERSION, True),
+        ({"state": "proven"}, "bob", VERSION, False),
+        ({"state": "stale"}, "alice", VERSION, False),
+    ],
+)
+def test_running_is_offered_for_the_version_that_a_name_stands_for(
+    changes: dict[str, Any], caller: str, in_use: str, runs: bool
+) -> None:
+    told = ask(
+        "lib/skills.js",
+        "module.runsByName(skill, caller, inUse)",
+        skill=skill(**changes),
+        caller=caller,
+        inUse=in_use,
+    )
+    assert told is runs
+
+
+@pytest.mark.parametrize(
+    ("text", "given"), [('{"a": 1}', {"a": 1}), ("[1]", None), ("null", None), ("{", None), ("", None)]
+)
+def test_an_input_must_be_an_object(text: str, given: object) -> None:
+    told = ask("lib/skills.js", "module.inputOf(text)", text=text)
+    assert told["input"] == given
+    assert bool(told["problem"]) is (given is None)
+
+
+def test_skills_have_pages_of_their_own_and_tools_have_theirs() -> None:
+    paths = ask(
+        "pages/links.js",
+        "[module.toolPath('skills', 'say'), module.toolPath('crm', 'a/b'), module.skillPath('say', version)]",
+        version=VERSION,
+    )
+    assert paths == ["/console/skills/say", "/console/catalogue/crm/a%2Fb", f"/console/skills/say?version={VERSION}"]
