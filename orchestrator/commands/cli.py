@@ -22,6 +22,7 @@ from orchestrator.commands.files import files, uploads
 from orchestrator.commands.follow import cancel, follow
 from orchestrator.commands.run import run
 from orchestrator.commands.servers import servers_app
+from orchestrator.commands.skills import skills_app
 from orchestrator.commands.terminal import (
     EXIT_BAD_CONFIGURATION,
     EXIT_CANNOT_START,
@@ -137,4 +138,5 @@ for key_command in (ensure, rotate):
     keys_app.command()(key_command)
 app.add_typer(keys_app, name="keys")
 app.add_typer(servers_app, name="servers")
+app.add_typer(skills_app, name="skills")
 app.add_typer(workspaces_app, name="workspaces")

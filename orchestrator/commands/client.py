@@ -66,6 +66,13 @@ class ApiClient:
         """Run a program and yield what happens, the last being its result. Close it, whether it has ended or not."""
         return self._events("POST", "/execute", json=_order(code, language, timeout_seconds, check, more))
 
+    def run_skill(
+        self, name: str, given: Mapping[str, Any], timeout_seconds: float | None
+    ) -> AsyncGenerator[Event, None]:
+        """Run a skill and yield what happens, as `execute` does."""
+        body = {"input": given} if timeout_seconds is None else {"input": given, "timeoutSeconds": timeout_seconds}
+        return self._events("POST", f"/skills/{quote(name, safe='')}/run", json=body)
+
     async def execute_in_background(
         self,
         code: str,
@@ -142,9 +149,11 @@ class ApiClient:
             async for event in events:
                 yield Event(event.kind, json.loads(event.data), event.id)
 
-    async def order(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    async def order(
+        self, method: str, path: str, body: Mapping[str, Any] | None = None, seconds: float = ANSWER_SECONDS
+    ) -> dict[str, Any]:
         """Have something done, and return what the daemon says of it."""
-        return await self._answer(method, path, json=body)
+        return await self._answer(method, path, seconds, json=body)
 
     async def has_upload(self, sha256: str) -> bool:
         patience = aiohttp.ClientTimeout(total=ANSWER_SECONDS)

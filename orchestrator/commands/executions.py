@@ -141,6 +141,9 @@ def print_one(console: Console, execution: Json) -> None:
     tell("caller", f"{execution['caller']} ({execution['role']})")
     if execution["language"]:
         tell("program", f"{execution['language']}, {execution['codeBytes']} bytes")
+    if execution.get("skill"):
+        name, _, version = execution["skill"].partition("@")
+        tell("skill", f"{name}, version {version[:12]}" if version else f"{name}, a run of its proof")
     tell("accepted", local_time(execution["acceptedAt"]))
     if execution["executionTime"] is not None:
         metrics = execution["metrics"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from base64 import b64decode
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from orchestrator.commands.client import ApiClient, CallFailed
+from orchestrator.commands.client import ApiClient, CallFailed, Event
 from orchestrator.commands.files import require_writable_directories, save_files
 from orchestrator.commands.own_files import (
     NotAFile,
@@ -105,7 +105,7 @@ def run(
         )
     if workspace is None and (no_wait or keep is not Keep.SUCCESS):
         fail("--keep and --no-wait say how a workspace is used. Name it with --workspace.", EXIT_BAD_USE)
-    code, chosen = _program(file, language)
+    code, chosen = program_in(file, language)
     use = {} if workspace is None else {"workspace": workspace, "keep": keep.value, "wait": not no_wait}
     started = Started()
     try:
@@ -126,8 +126,7 @@ def run(
     except CallFailed as error:
         fail_to_call(error)
     except KeyboardInterrupt:
-        _tell_interrupted(started, in_background=background)
-        raise typer.Exit(EXIT_OF_OUTCOME[Outcome.CANCELLED]) from None
+        exit_interrupted(started, in_background=background)
     conclude(client, result, images, out_dir, as_json=as_json)
 
 
@@ -149,7 +148,7 @@ def conclude(client: ApiClient, result: Json, images: Path | None, out_dir: Path
     raise typer.Exit(EXIT_OF_OUTCOME[outcome] if outcome in EXIT_OF_OUTCOME else int(result["exitCode"]))
 
 
-def _program(file: str, language: Language | None) -> tuple[str, Language]:
+def program_in(file: str, language: Language | None) -> tuple[str, Language]:
     """Read the program and find out its language; what keeps it from being run ends the command."""
     try:
         code = read_program(file, sys.stdin.read() if file == STDIN else None)
@@ -192,35 +191,41 @@ async def _follow(
     *,
     quiet: bool,
 ) -> Json:
-    """Pass on what the program prints, byte for byte, and return its result."""
-    streams = {"stdout": sys.stdout, "stderr": sys.stderr}
-    result: Json = {}
     async with given_files(client, inputs) as files:
         more = {**use, "files": files} if files else use
-        async with aclosing(client.execute(code, language.value, seconds, check.value, more)) as events:
-            async for event in events:
-                if event.name == "started":
-                    started.execution_id = event.fields["executionId"]
-                elif event.name == "result":
-                    result = event.fields
-                elif event.name in streams and not quiet:
-                    streams[event.name].write(event.fields["text"])
-                    streams[event.name].flush()
+        return await passed_on(client.execute(code, language.value, seconds, check.value, more), started, quiet=quiet)
+
+
+async def passed_on(happening: AsyncGenerator[Event, None], started: Started, *, quiet: bool) -> Json:
+    """Pass on what a program prints, byte for byte, and return its result."""
+    streams = {"stdout": sys.stdout, "stderr": sys.stderr}
+    result: Json = {}
+    async with aclosing(happening) as events:
+        async for event in events:
+            if event.name == "started":
+                started.execution_id = event.fields["executionId"]
+            elif event.name == "result":
+                result = event.fields
+            elif event.name in streams and not quiet:
+                streams[event.name].write(event.fields["text"])
+                streams[event.name].flush()
     if not result:
         raise CallFailed("The daemon went away before the program ended. Run the program again.")
     return result
 
 
-def _tell_interrupted(started: Started, *, in_background: bool) -> None:
+def exit_interrupted(started: Started, *, in_background: bool = False) -> NoReturn:
     """Say what became of an execution whose command was ended by Ctrl-C: the daemon ends it when nobody waits."""
+    execution_id = started.execution_id
     if in_background:
         err.print("code-executor: interrupted; 'code-executor executions' shows whether the program was started")
-        return
-    if (execution_id := started.execution_id) is None:
+    elif execution_id is None:
         err.print("code-executor: cancelled before the program began")
-        return
-    err.print(plain(f"code-executor: cancelled {execution_id}; 'code-executor show {execution_id}' shows what it did,"))
-    err.print(plain(f"'code-executor files {execution_id}' lists the files that it left."))
+    else:
+        shows = f"'code-executor show {execution_id}' shows what it did,"
+        err.print(plain(f"code-executor: cancelled {execution_id}; {shows}"))
+        err.print(plain(f"'code-executor files {execution_id}' lists the files that it left."))
+    raise typer.Exit(EXIT_OF_OUTCOME[Outcome.CANCELLED]) from None
 
 
 def _keep_files(client: ApiClient, result: Json, directory: Path | None) -> bool:
