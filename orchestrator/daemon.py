@@ -26,14 +26,16 @@ from orchestrator.adapters.contents import StoredContents
 from orchestrator.adapters.matrix import MatrixHomeserver
 from orchestrator.adapters.memory import give_back_memory
 from orchestrator.adapters.metrics import Gauges, Metrics, memory_limit_bytes
+from orchestrator.adapters.skill_library import SkillLibrary, read_library
 from orchestrator.adapters.tokens import O200kTokenCounter
 from orchestrator.catalog.catalog import Catalog, Edition, Listed
 from orchestrator.catalog.observations import Observations
 from orchestrator.catalog.toolbox import Toolbox
+from orchestrator.domain.access import SKILLS
 from orchestrator.domain.configuration import HeldConfiguration, HeldSetting
 from orchestrator.domain.errors import OrchestratorError
 from orchestrator.domain.events import Load
-from orchestrator.domain.execution import ExecutionRecord, ExecutionResult, Outcome, Shares
+from orchestrator.domain.execution import ExecutionRecord, ExecutionResult, Language, Outcome, Shares
 from orchestrator.engines.docker.engine import DockerEngine
 from orchestrator.engines.docker.launcher_client import LauncherClient
 from orchestrator.engines.docker.launcher_process import LauncherProcess
@@ -51,6 +53,7 @@ from orchestrator.faces.uploads import Uploads
 from orchestrator.instance import instance_id, lock_data_directory
 from orchestrator.journals.file_index import SqliteFileIndex
 from orchestrator.journals.sign_ins import SqliteSignIns
+from orchestrator.journals.skills import SqliteSkills
 from orchestrator.journals.sqlite import SqliteJournal
 from orchestrator.service.admission import Admission
 from orchestrator.service.chat import Chat
@@ -69,15 +72,22 @@ from orchestrator.service.renewal import Renewal
 from orchestrator.service.sandboxes import Sandboxes
 from orchestrator.service.servers import Servers
 from orchestrator.service.sign_ins import SignIns
+from orchestrator.service.skill_calls import SkillCalls
+from orchestrator.service.skill_drift import SkillDrift
+from orchestrator.service.skill_proofs import SkillProofs
+from orchestrator.service.skill_saving import SkillSaving
+from orchestrator.service.skill_shelf import SkillCode, SkillShelf
+from orchestrator.service.skills import Skills
 from orchestrator.service.tool_calls import Policy, ToolCalls
 from orchestrator.service.warm_pool import WarmPool
 from orchestrator.service.workspaces import Workspaces
-from orchestrator.settings import Settings
+from orchestrator.settings import SKILL_LIBRARY, Settings
 from orchestrator.settings_in_effect import Source, in_effect
 from orchestrator.upstreams.servers_directory import read_all_servers
 from orchestrator.upstreams.upstreams import Upstreams
 from orchestrator.upstreams.variables import Variables
 from orchestrator.upstreams.watched_file import WatchedServersFile
+from orchestrator.wrappers.skill_sources import WrittenSources
 from orchestrator.wrappers.wrapper_files import WrapperFiles
 
 log = structlog.get_logger()
@@ -88,6 +98,8 @@ ACCESS_CHECK_SECONDS = 0.5  # a key that was taken away is of no use after a sec
 EVENTS_SECONDS = 0.5
 PROGRAMS_CHECK_SECONDS = 600.0
 FILES_CHECK_SECONDS = 5.0
+SKILLS_CHECK_SECONDS = 0.5
+SKILL_USES_SECONDS = 2.0
 SIGN_INS_CHECK_SECONDS = 5.0  # what has ended is of no use all the same
 RECHECK_SECONDS = 1.0  # what is wrong is looked at more often than what is well
 BACKLOG = 1024
@@ -143,6 +155,8 @@ async def running_daemon(settings: Settings) -> AsyncIterator[Daemon]:
         programs = _build_programs(
             settings, access, journal, tools, storage, instance, intake, connections, events, undo
         )
+        skills = _build_skills(settings, tools, programs, Records(journal, programs.executions.find_running))
+        undo.push_async_callback(_write_uses, tools.shelf)
         try:
             await programs.readiness.recover()
         except OrchestratorError as error:  # then the daemon is not ready until it succeeds
@@ -151,7 +165,7 @@ async def running_daemon(settings: Settings) -> AsyncIterator[Daemon]:
         await asyncio.to_thread(tools.tokens.count, "the first count loads the vocabulary")
         await programs.renewal.renew()  # what is built in is there from the start
         loops = await undo.enter_async_context(Loops.running())
-        _start_loops(loops, settings, access, tools, storage, programs, instance, sign_ins, events, journal)
+        _start_loops(loops, settings, access, tools, storage, programs, skills, instance, sign_ins, events, journal)
         count_own = lru_cache(maxsize=64)(tools.tokens.count)
 
         def tell_direct_call(record: ExecutionRecord) -> None:
@@ -163,6 +177,7 @@ async def running_daemon(settings: Settings) -> AsyncIterator[Daemon]:
             records=Records(journal, programs.executions.find_running),
             files=storage.files,
             workspaces=storage.workspaces,
+            skills=skills,
             direct_calls=DirectCalls(tools.calls, journal, programs.executions.ends, instance, tell_direct_call),
             authenticator=Authenticator(access, sign_ins),
             sign_ins=sign_ins,
@@ -212,6 +227,8 @@ class Tools:
     catalog: Catalog
     changed: asyncio.Event  # what the servers list has changed
     observations: Observations
+    library: SkillLibrary
+    shelf: SkillShelf
     toolbox: Toolbox
     calls: ToolCalls
     gateway: Gateway
@@ -247,8 +264,10 @@ def _build_tools(
         max_result_bytes=settings.max_tool_result_bytes,
         on_change=changed.set,
     )
-    servers = Servers(upstreams, ChatServer(chat))
-    catalog = Catalog(servers, tokens)
+    servers = Servers(upstreams, ChatServer(chat), reserved=frozenset({SKILLS}))
+    library = read_library(SKILL_LIBRARY)
+    shelf = SkillShelf(SqliteSkills(journal), library.skills, changed.set)
+    catalog = Catalog(servers, tokens, shelf.offered)
     toolbox = Toolbox(catalog, observations)
     calls = ToolCalls(
         toolbox,
@@ -271,6 +290,8 @@ def _build_tools(
         catalog=catalog,
         changed=changed,
         observations=observations,
+        library=library,
+        shelf=shelf,
         toolbox=toolbox,
         calls=calls,
         gateway=gateway,
@@ -308,6 +329,8 @@ class Programs:
 
     executions: Executions
     pool: WarmPool
+    provisions: Provisions
+    library: ClientLibrary
     renewal: Renewal[Listed, Edition]
     readiness: Readiness
     reaper: Reaper
@@ -334,7 +357,9 @@ def _build_programs(
     undo.push_async_callback(reaper.remove_what_is_left, LAST_SWEEP_SECONDS)
     undo.push_async_callback(sandboxes.all_destroyed)
     wrappers = WrapperFiles(lambda: tools.catalog.latest, tools.observations)
-    provisions = Provisions([ClientLibrary(settings.client_library), wrappers])
+    library = ClientLibrary(settings.client_library)
+    code = SkillCode(lambda: tools.catalog.latest, tools.shelf.code)
+    provisions = Provisions([library, wrappers, code])
     renewal = Renewal(
         tools.catalog, provisions, tools.observations, lambda: tuple(access.book.roles.values()), tools.changed
     )
@@ -347,7 +372,7 @@ def _build_programs(
         max_running_per_caller=settings.max_running_per_caller,
         max_waiting_per_caller=settings.max_waiting_per_caller,
     )
-    readiness = Readiness(engine, journal, instance)
+    readiness = Readiness(engine, journal, instance, tools.shelf.load)
     metrics = Metrics(
         _gauges(admission, sandboxes, pool)
         | _intake_gauges(intake, connections)
@@ -380,7 +405,35 @@ def _build_programs(
         problem = readiness.problem.message if readiness.problem is not None else None
         return Load(admission.running, admission.waiting, pool.idle, len(sandboxes.ids), readiness.ready, problem)
 
-    return Programs(executions, pool, renewal, readiness, reaper, metrics, load)
+    return Programs(executions, pool, provisions, library, renewal, readiness, reaper, metrics, load)
+
+
+def _build_skills(settings: Settings, tools: Tools, programs: Programs, records: Records) -> Skills:
+    sources, shelf = WrittenSources(), tools.shelf
+    calls = SkillCalls(
+        shelf,
+        sources,
+        programs.executions,
+        programs.pool,
+        programs.provisions,
+        tools.calls.grants,
+        settings.limits,
+        lambda role: tools.catalog.latest.importable(role),  # noqa: PLW0108  (the latest changes)
+        settings.places_nested,
+    )
+    tools.calls.skills = programs.executions.own_files = calls
+    examiners = {language: (settings.skill_programs / f"examine{language.suffix}").read_text() for language in Language}
+    proofs = SkillProofs(programs.executions, sources, programs.library.of, examiners)
+    saving = SkillSaving(shelf, proofs, records, tools.toolbox, tools.catalog, settings.max_skills_per_author)
+    drift = SkillDrift(
+        shelf, proofs, saving, tools.catalog.statuses, lambda: tools.catalog.latest, tools.library.recordings.get
+    )
+    return Skills(shelf, saving, calls, drift)
+
+
+async def _write_uses(shelf: SkillShelf) -> None:
+    with suppress(OrchestratorError):  # they are only counted
+        await shelf.write_uses()
 
 
 def _start_loops(
@@ -390,6 +443,7 @@ def _start_loops(
     tools: Tools,
     storage: Storage,
     programs: Programs,
+    skills: Skills,
     instance: str,
     sign_ins: SignIns,
     events: Events,
@@ -431,6 +485,9 @@ def _start_loops(
     loops.repeat("programs", forget_old_programs, PROGRAMS_CHECK_SECONDS)
     loops.repeat("events", look_around, EVENTS_SECONDS)
     loops.repeat("access", take_up_access_changes, ACCESS_CHECK_SECONDS)
+    loops.repeat("skills", skills.drift.take_up_changes, SKILLS_CHECK_SECONDS)
+    loops.repeat("skills_waiting", partial(skills.drift.take_up_changes, of_approved=False), SKILLS_CHECK_SECONDS)
+    loops.repeat("skill_uses", skills.shelf.write_uses, SKILL_USES_SECONDS)
     loops.repeat("sign_ins", sign_ins.drop_ended, SIGN_INS_CHECK_SECONDS)
     loops.repeat("servers", tools.servers_file.take_up_changes, settings.check_seconds)
     loops.repeat("renewal", programs.renewal.take_up_changes, 0)

@@ -16,6 +16,7 @@ from orchestrator.domain.access import hash_key
 from orchestrator.domain.execution import FileRules, GatewayLimits, Language, Limits, RoomLimits, Shares
 from orchestrator.domain.files import FileLimits
 from orchestrator.domain.sandbox import PoolSize
+from orchestrator.domain.skills import MAX_DEPTH
 from orchestrator.service.complaints import MUST_BE
 
 PREFIX = "CODE_EXECUTOR_"
@@ -26,6 +27,7 @@ ENV_FILE = PROJECT / ".env"
 SPARE_ENGINE_CALLS = 8
 # Besides those that run: what is being removed, or was just made for the next.
 SPARE_SANDBOXES = 8
+SKILL_LIBRARY = Path(__file__).resolve().parent / "skills"
 # One byte of code can take six in JSON (\\u00e9), and the rest of the body is small.
 JSON_EXPANSION = 6
 BODY_ALLOWANCE_BYTES = 64 * 1024
@@ -83,6 +85,14 @@ class Settings(BaseSettings):
         PROJECT / "runner-image" / "client-library",
         description="The library that the generated wrappers use in a sandbox.",
     )
+    skill_programs: Path = Field(
+        PROJECT / "runner-image" / "skill-programs", description="The programs that examine a skill in a sandbox."
+    )
+    max_skills_per_author: int = Field(50, ge=0, le=10_000, description="Most skills in use that one caller saved.")
+    max_nested: int = Field(
+        4, ge=1, le=64, description="Most skills in the other language than their programs that run at once."
+    )
+    max_nested_per_caller: int = Field(2, ge=1, le=64, description="Most of them of one caller.")
     docker_host: str = Field(
         "unix:///var/run/docker.sock",
         description="The engine's socket.",
@@ -428,13 +438,18 @@ class Settings(BaseSettings):
         )
 
     @property
+    def places_nested(self) -> Shares:
+        return Shares(self.max_nested, self.max_nested_per_caller)
+
+    @property
     def max_body_bytes(self) -> int:
         return self.max_code_bytes * JSON_EXPANSION + BODY_ALLOWANCE_BYTES
 
     @property
     def pool_size(self) -> PoolSize:
         """Return how many warm sandboxes are kept; never so many that an execution finds no place for its own."""
-        places = self.max_sandboxes - self.max_running - SPARE_SANDBOXES
+        nested = MAX_DEPTH * self.max_nested
+        places = max(0, self.max_sandboxes - self.max_running - SPARE_SANDBOXES - nested)
         return PoolSize(
             floor=self.warm_floor,
             ceiling=max(self.warm_floor, self.warm_ceiling),

@@ -26,8 +26,8 @@ OF_OTHERS = re.compile(
 OF_ONE_SIDE = frozenset(
     (
         *("host", "port", "data_dir", "roles_file", "secrets_dir", "keys_dir", "servers_file", "servers_dir"),
-        *("server_secrets_dir", "client_library", "console_dir", "docker_host", "launcher_socket", "seccomp_file"),
-        *("publish", "url", "key", "started_in", "metrics_token"),
+        *("server_secrets_dir", "client_library", "skill_programs", "console_dir", "docker_host", "launcher_socket"),
+        *("seccomp_file", "publish", "url", "key", "started_in", "metrics_token"),
     )
 )
 

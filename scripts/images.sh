@@ -73,6 +73,7 @@ stage_orchestrator() {
     stage "$CONSOLE" "$context/app/console"
     stage runner-image/seccomp.json "$context/app/runner-image/seccomp.json"
     stage runner-image/client-library "$context/app/runner-image/client-library"
+    stage runner-image/skill-programs "$context/app/runner-image/skill-programs"
     stage "$SITE_PACKAGES" "$context/site-packages"
 }
 

@@ -26,7 +26,7 @@ test_clients() {
 
 test_servers() {
     local services service
-    export TEST_SERVERS=${TEST_SERVERS:-minio timescaledb playwright openmemory n8n}
+    export TEST_SERVERS=${TEST_SERVERS:-postgres minio timescaledb playwright openmemory n8n}
     require_compose
     read -r -a services <<<"$TEST_SERVERS"
     mapfile -t services < <(stack services "${services[@]}")

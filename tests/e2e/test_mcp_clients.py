@@ -121,7 +121,7 @@ async def test_the_inspector_lists_and_calls_tools(desk):
     _, listed = await desk.run("mcp-inspector", *reach, "--method", "tools/list")
     call = ("--method", "tools/call", "--tool-name", "execute_code", "--tool-arg", "code=console.log(6 * 7)")
     _, called = await desk.run("mcp-inspector", *reach, *call)
-    assert len(json.loads(listed)["tools"]) == 8
+    assert len(json.loads(listed)["tools"]) == 10
     assert json.loads(called)["content"][0]["text"].endswith("\n\nstdout:\n42")
 
 

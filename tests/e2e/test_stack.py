@@ -22,6 +22,7 @@ import pytest
 
 from tests.support.api import Api
 from tests.support.installation import Installation
+from tests.support.proving import library, require_proven_as_kept
 from tests.support.stack import PROJECT, address_of, compose_command, direct, logs_of, run, settings_in, urls_in
 
 CHOSEN = PROJECT / ".build" / "stack"
@@ -568,3 +569,9 @@ async def test_a_program_queries_the_database_filters_and_writes_a_file(api: Api
         ("filesystem", "done"),
     ]
     assert "b\nc" in stack.call("filesystem", "read_text_file", path="/workspace/critical.csv")
+
+
+@pytest.mark.parametrize("name", [name for name in library() if name != "rows_to_objects"])
+async def test_a_skill_that_comes_along_is_proven_on_the_real_servers(api: Api, name: str) -> None:
+    """The one that is left out needs a server that is asked for by name: tests/servers/test_skills.py."""
+    await require_proven_as_kept(api, name)

@@ -142,7 +142,7 @@ async def test_a_program_runs_in_every_era_over_every_transport(place, era, tran
     async with place.client(era, transport) as client:
         listed = await client.list_tools()
         result = await client.call_tool("execute_code", python("print(6 * 7)"))
-    assert len(listed.tools) == 8
+    assert len(listed.tools) == 10
     assert not result.is_error
     assert text_of(result).startswith("completed in ")
     assert text_of(result).endswith("\n\nstdout:\n42")
@@ -203,7 +203,7 @@ async def test_an_installation_can_send_structure_to_all_but_those_who_refuse_it
             async with BareClient.connect(api.url, own_installation.keys["admin"]) as client:
                 client.url += query
                 (listed,) = await _read_all(client.post_without_session("tools/list", {}, 1))
-            assert [("outputSchema" in tool) for tool in listed["result"]["tools"]] == [has_structure] * 8
+            assert [("outputSchema" in tool) for tool in listed["result"]["tools"]] == [has_structure] * 10
 
 
 @each_era
@@ -654,7 +654,7 @@ async def test_a_revoked_key_is_refused_also_in_an_open_session(own_installation
 
             await eventually(is_refused, seconds=20)
         async with http_client(api.url, rotated.read(), LEGACY) as renewed:
-            assert len((await renewed.list_tools()).tools) == 8
+            assert len((await renewed.list_tools()).tools) == 10
 
 
 async def test_every_byte_on_stdout_of_the_bridge_is_json_rpc(place):

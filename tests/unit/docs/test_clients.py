@@ -33,13 +33,13 @@ def test_the_snippet_of_each_client_is_what_connect_shows(client):
     assert block[1] == configuration(client, by_default, home, home).text
 
 
-def test_the_eleven_tools_are_in_the_table():
-    assert set(re.findall(r"`((?:execute|search|get|list|cancel|chat)_\w+)`", section("What a client gets"))) == {
-        tool.name for tool in all_tools()
-    }
-    assert len(all_tools()) == 11
-    assert len([tool for tool in all_tools() if tool.is_of_use()]) == 8
-    assert "has eight tools" in page("README.md")
+def test_the_thirteen_tools_are_in_the_table():
+    assert set(
+        re.findall(r"`((?:execute|search|get|list|cancel|chat|save|run)_\w+)`", section("What a client gets"))
+    ) == {tool.name for tool in all_tools()}
+    assert len(all_tools()) == 13
+    assert len([tool for tool in all_tools() if tool.is_of_use()]) == 10
+    assert "has ten tools" in page("README.md")
 
 
 def test_the_versions_are_those_that_are_tried():

@@ -47,5 +47,7 @@ def test_fewer_sandboxes_than_executions_need_are_refused_with_what_to_set(monke
 
 def test_warm_sandboxes_are_only_as_many_as_leave_room_for_those_that_run():
     assert Settings().pool_size.memory_bytes == Settings().warm_memory_bytes
-    assert Settings(max_running=8, max_sandboxes=20).pool_size.memory_bytes == 4 * 30 * MIB
-    assert Settings(max_running=8, max_sandboxes=16).pool_size.memory_bytes == 0
+    assert Settings(max_running=8, max_sandboxes=16 + 3 * 4 + 4).pool_size.memory_bytes == 4 * 30 * MIB
+    assert Settings(max_running=8, max_sandboxes=16 + 3 * 4).pool_size.memory_bytes == 0
+    assert Settings(max_running=8, max_sandboxes=16, max_nested=1).pool_size.memory_bytes == 0
+    assert Settings(max_running=8, max_sandboxes=16 + 3 + 4, max_nested=1).pool_size.memory_bytes == 4 * 30 * MIB
