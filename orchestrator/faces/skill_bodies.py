@@ -78,7 +78,8 @@ class SkillDetail(SavedSkill):
     examples: list[dict[str, Any]]
     touches: list[TouchedBody] = Field(description="Every tool that it calls, also through the skills that it uses.")
     approved_version: str | None = Field(description="The version of this name that is approved now.")
-    difference: str = Field(description="The difference to that version, as a unified diff; empty if there is none.")
+    version_in_use: str | None = Field(description="The version that your programs get by this name; null if none.")
+    difference: str = Field(description="The difference to the approved version, as a unified diff; empty if there is none.")
 
 
 def skill_body(skill: SkillVersion) -> SkillBody:
@@ -107,6 +108,7 @@ def skill_detail(caller: Caller, skill: SkillVersion, shelf: SkillShelf) -> Skil
             for each in shelf.touched(skill)
         ],
         approved_version=approved.version if approved is not None else None,
+        version_in_use=shelf.version_in_use(caller, skill.name),
         difference=difference(approved, skill) if approved is not None else "",
     )
 

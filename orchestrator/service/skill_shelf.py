@@ -237,6 +237,13 @@ class SkillShelf:
             raise ToolUnavailable(f"A tool that {name} calls is not there, or has changed just now. Try again.")
         return found
 
+    def version_in_use(self, caller: Caller, name: str) -> str | None:
+        """Return the version that the caller's programs get, if they get one."""
+        try:
+            return self.callable(caller, name).version
+        except (SkillNotFound, SkillStale, ToolUnavailable):
+            return None
+
     # What a skill calls.
 
     def beside(self, skill: SkillVersion) -> Mapping[str, SkillVersion]:

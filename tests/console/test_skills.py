@@ -310,7 +310,9 @@ async def test_a_retired_skill_is_out_of_use(place: Place) -> None:
         await expect(page.get_by_role("heading", name="Skills", level=1)).to_be_visible()
         await expect(page.get_by_role("link", name="short_lived")).to_have_count(0)
     async with place.visit(path_of(saved), role="developer") as visit:
+        await settled(visit.page)
         await expect(state_on(visit.page)).to_contain_text("retired")
+        await expect(visit.page.locator(".panel").filter(has_text="Run it")).to_contain_text("You cannot use it now.")
 
 
 async def test_a_stale_skill_says_what_changed(place: Place) -> None:

@@ -69,6 +69,7 @@ def detail(content: SkillContent = GREET, state: str = "approved", **more: Any) 
         "proof": {"provenAt": AT, "calls": 1, "executions": ["e7"], "digests": {}},
         "touches": [{"tool": path, "readOnly": None, "isThere": True} for path in content.tools],
         "approvedVersion": content.version if state == "approved" else None,
+        "versionInUse": content.version if state == "approved" else None,
         "difference": "",
         **more,
     }

@@ -134,29 +134,6 @@ def test_retiring_is_offered_to_those_who_may(changes: dict[str, Any], caller: s
 
 
 @pytest.mark.parametrize(
-    ("changes", "caller", "in_use", "runs"),
-    [
-        ({"state": "approved"}, "bob", VERSION, True),
-        ({"state": "approved"}, "bob", "another", False),
-        ({"state": "proven"}, "alice", VERSION, True),
-        ({"state": "proven"}, "bob", VERSION, False),
-        ({"state": "stale"}, "alice", VERSION, False),
-    ],
-)
-def test_running_is_offered_for_the_version_that_a_name_stands_for(
-    changes: dict[str, Any], caller: str, in_use: str, runs: bool
-) -> None:
-    told = ask(
-        "lib/skills.js",
-        "module.runsByName(skill, caller, inUse)",
-        skill=skill(**changes),
-        caller=caller,
-        inUse=in_use,
-    )
-    assert told is runs
-
-
-@pytest.mark.parametrize(
     ("text", "given"), [('{"a": 1}', {"a": 1}), ("[1]", None), ("null", None), ("{", None), ("", None)]
 )
 def test_an_input_must_be_an_object(text: str, given: object) -> None:

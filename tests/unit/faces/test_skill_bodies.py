@@ -97,6 +97,7 @@ async def test_an_approver_is_told_what_it_touches_and_how_it_differs_from_what_
     waiting = await world.save(code="def run(input):\n    return {'count': 1}\n", tools=("postgres/query",))
     detail = skill_detail(APPROVER, waiting, world.shelf)
     assert (detail.version, detail.approved_version) == (waiting.version, approved.version)
+    assert detail.version_in_use == approved.version  # it waits, so nobody but its author gets it
     assert [(each.tool, each.is_there) for each in detail.touches] == [("postgres/query", True)]
     assert "+    return {'count': 1}\n" in detail.difference
     assert skill_detail(APPROVER, approved, world.shelf).difference == ""
@@ -104,7 +105,7 @@ async def test_an_approver_is_told_what_it_touches_and_how_it_differs_from_what_
 
 def test_the_first_of_a_name_differs_from_nothing():
     detail = skill_detail(APPROVER, BEFORE, SkillWorld().shelf)
-    assert (detail.approved_version, detail.difference) == (None, "")
+    assert (detail.approved_version, detail.version_in_use, detail.difference) == (None, None, "")
 
 
 def test_a_stale_skill_is_told_as_such_with_its_reasons():

@@ -181,6 +181,23 @@ async def test_a_stale_skill_is_nobodys_to_call_and_says_how_the_tools_have_chan
     assert [sees(place, each) for each in (AUTHOR, COLLEAGUE, APPROVER)] == [True, False, True]
 
 
+async def test_the_version_in_use_is_the_one_that_each_callers_programs_get(place):
+    approved = await place.approved()
+    mine = await place.save(code="newer", at=approved.approved_at + 1)
+    in_use = [place.shelf.version_in_use(each, "count_orders") for each in (AUTHOR, COLLEAGUE, OUTSIDER)]
+    assert in_use == [mine.version, approved.version, None]
+
+
+async def test_no_version_of_a_retired_or_stale_skill_or_of_one_whose_tools_are_not_there_is_in_use(place):
+    retired, stale, lonely = [await place.approved(each) for each in ("retired", "stale", "lonely")]
+    await place.shelf.retire(APPROVER, retired.name, retired.version)
+    await place.make_stale(stale)
+    assert [place.shelf.version_in_use(AUTHOR, each.name) for each in (retired, stale)] == [None, None]
+    assert place.shelf.version_in_use(AUTHOR, lonely.name) == lonely.version
+    place.list_tools(UPLOAD)
+    assert place.shelf.version_in_use(AUTHOR, lonely.name) is None
+
+
 async def test_a_skill_that_comes_along_is_listed_only_where_its_tools_are():
     place = Place(built_in("table_profile"))
     assert sees(place, COLLEAGUE, "table_profile")

@@ -83,12 +83,6 @@ export function mayRetire({state, author}, caller, approves) {
   return author === caller || (approves && state !== 'draft');
 }
 
-/** Whether a run by name would be one of this version. @param {any} skill @param {string | undefined} caller @param {string} inUse version */
-export function runsByName({state, author, version}, caller, inUse) {
-  const isUsable = state === 'approved' || (author === caller && ['draft', 'proven'].includes(state));
-  return isUsable && version === inUse;
-}
-
 /**
  * What somebody typed as an input: JSON of an object.
  * @param {string} text

@@ -5,7 +5,7 @@ import {count, language as nameOf, visible} from '../lib/format.js';
 import {useLoaded} from '../lib/load.js';
 import {Link, useRoute} from '../lib/router.js';
 import {current, useSession} from '../lib/session.js';
-import {asJson, BUILT_IN, runsByName, shortVersion} from '../lib/skills.js';
+import {asJson, BUILT_IN, shortVersion} from '../lib/skills.js';
 import {Code} from '../components/code.js';
 import {SkillActions} from '../components/skill_actions.js';
 import {Proof} from '../components/skill_proof.js';
@@ -191,15 +191,12 @@ function About({skill}) {
 
 /** Only the version that one's programs would get can be run by its name. */
 function Run({skill}) {
-  const {name, version, state} = skill;
-  const inUse = useLoaded(() => get(`/skills/${encodeURIComponent(name)}`), [name, version, state]);
-  if (!inUse.value) return null;
-  if (runsByName(skill, current()?.caller, inUse.value.version)) return html`<${RunSkill} skill=${skill} />`;
-  const runsOther = runsByName(inUse.value, current()?.caller, inUse.value.version);
+  const {name, version, versionInUse} = skill;
+  if (versionInUse === version) return html`<${RunSkill} skill=${skill} />`;
   return html`<${Panel} title="Run it">
     <p class="note">
-      ${runsOther
-        ? html`By its name you get another version: <${Link} class="mono" href=${skillPath(name, inUse.value.version)}>${shortVersion(inUse.value.version)}<//>.`
+      ${versionInUse
+        ? html`By its name you get another version: <${Link} class="mono" href=${skillPath(name, versionInUse)}>${shortVersion(versionInUse)}<//>.`
         : 'You cannot use it now.'}
     </p>
   <//>`;
