@@ -1,4 +1,4 @@
-"""Proves the skills that come along on the daemon that runs, and writes what was recorded beside them.
+"""Proves the built-in skills on the daemon that runs, and writes what was recorded beside them.
 
 Usage: python scripts/prove_skills.py [NAME ...]   (CODE_EXECUTOR_URL and CODE_EXECUTOR_KEY name the daemon and a key)
 """

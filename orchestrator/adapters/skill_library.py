@@ -1,4 +1,4 @@
-"""The skills that come along: files of the package, approved by their content, each with the proof that it was given.
+"""The built-in skills: files of the package, approved by their content, each with the proof that it was given.
 
 NAME.py or NAME.ts has the code, NAME.json the rest, and proofs/NAME.json what its runs on the real servers recorded.
 """

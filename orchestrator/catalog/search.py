@@ -134,7 +134,7 @@ def _scores_of_candidates(lookups: list[Lookup], count: int) -> dict[int, float]
             scores[number] = score_of(number, 0.0) + weight * impact
     candidates = scores
     if len(scores) > count:
-        # Plain floats compare faster than pairs; tools with the score of the last one come along.
+        # Plain floats compare faster than pairs; tools that tie with the last one are kept, too.
         threshold = nlargest(count, scores.values())[-1]
         candidates = {number: score for number, score in scores.items() if score >= threshold}
     if all(len(lookup.posting) <= depth for lookup in lookups):

@@ -16,7 +16,7 @@ from orchestrator.domain.execution import Language
 from orchestrator.domain.names import tool_identifier
 from orchestrator.domain.tools import JsonSchema
 
-BUILT_IN = "(built-in)"  # the author of the skills that come along; no key can have this name
+BUILT_IN = "(built-in)"  # the author of the built-in skills; no key can have this name
 
 SKILL_NAME = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)*")
 MAX_NAME_CHARACTERS = 60
@@ -119,7 +119,7 @@ class SkillUse:
     """How often a version was used since it was last written down."""
 
     name: str
-    version: str | None  # None for one that came along
+    version: str | None  # None for a built-in one
     author: str
     uses: int
     failures: int

@@ -194,7 +194,7 @@ class SkillStore(Protocol):
     async def count_uses(self, uses: Sequence[SkillUse]) -> None: ...
 
     async def built_in_uses(self) -> Mapping[str, SkillUse]:
-        """Return how often the skills that came along were used, by name."""
+        """Return how often the built-in skills were used, by name."""
 
 
 class Writing(Protocol):

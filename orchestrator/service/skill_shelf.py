@@ -450,7 +450,7 @@ class SkillShelf:
         async with self._writing:
             found = self._own_version(caller, name, version) or self.find(caller, name, version)
             if found.author == BUILT_IN:
-                raise InvalidRequest(f"{name} comes along. Deny it to a role with skills/{name} in tools.deny.")
+                raise InvalidRequest(f"{name} is built in. Deny it to a role with skills/{name} in tools.deny.")
             may = found.author == caller.key_name or (
                 caller.role.approves_skills and found.state is not SkillState.DRAFT
             )

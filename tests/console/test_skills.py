@@ -61,10 +61,10 @@ async def test_the_list_shows_what_waits_and_the_address_keeps_that(place: Place
         await expect(used).to_contain_text("Python · code-executor-developer")
         await expect(used).to_contain_text("2 uses")
         await expect(used.get_by_role("link", name="crm/find_customers")).to_be_visible()
-        await expect(entries.filter(has_text="comes along").first).to_be_visible()
+        await expect(entries.filter(has_text="built in").first).to_be_visible()
         await visit.page.get_by_role("button", name="Waits for approval").click()
         await expect(visit.page).to_have_url(re.compile(r"\?state=proven$"))
-        await expect(entries.filter(has_text="comes along")).to_have_count(0)
+        await expect(entries.filter(has_text="built in")).to_have_count(0)
         await visit.page.reload()
         await settled(visit.page)
         await expect(visit.page.get_by_role("button", name="Waits for approval")).to_have_attribute(
@@ -75,7 +75,7 @@ async def test_the_list_shows_what_waits_and_the_address_keeps_that(place: Place
         await expect(state_on(visit.page)).to_contain_text("waits for approval")
         await visit.page.go_back()
         await visit.page.go_back()
-        await expect(entries.filter(has_text="comes along").first).to_be_visible()
+        await expect(entries.filter(has_text="built in").first).to_be_visible()
 
 
 async def test_a_list_without_skills_says_how_to_keep_one(place: Place) -> None:
@@ -227,7 +227,7 @@ async def test_a_skill_that_comes_along_is_run_and_replayed_but_neither_approved
     async with place.visit("/console/skills/find_text") as visit:
         page = visit.page
         await settled(page)
-        await expect(page.get_by_role("region", name="Facts")).to_contain_text("comes along")
+        await expect(page.get_by_role("region", name="Facts")).to_contain_text("built in")
         await expect(page.get_by_role("region", name="Facts")).not_to_contain_text("built-in")
         await expect(page.get_by_role("button", name="Run it")).to_be_visible()
         await expect(page.get_by_role("button", name=re.compile("Approve|Retire"))).to_have_count(0)

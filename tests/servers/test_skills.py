@@ -1,4 +1,4 @@
-"""The skill that comes along for servers that are asked for by name."""
+"""The built-in skill for servers that are asked for by name."""
 
 from __future__ import annotations
 

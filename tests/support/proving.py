@@ -1,4 +1,4 @@
-"""Proves the skills that come along on the servers that are there, and compares that with the proofs that are kept."""
+"""Proves the built-in skills on the servers that are there, and compares that with the proofs that are kept."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ CREATE TABLE skill_recordings (
     recording BLOB NOT NULL,
     PRIMARY KEY (version, author)
 ) STRICT;
--- Apart, as they change all the time. A skill that comes along is a file; it has its name here instead of a version.
+-- Apart, as they change all the time. A built-in skill is a file; it has its name here instead of a version.
 CREATE TABLE skill_uses (
     version      TEXT NOT NULL,
     author       TEXT NOT NULL,

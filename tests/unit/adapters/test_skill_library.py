@@ -1,4 +1,4 @@
-"""How the skills that come along are read: each with the proof of exactly these bytes, or without one."""
+"""How the built-in skills are read: each with the proof of exactly these bytes, or without one."""
 
 import json
 from dataclasses import replace

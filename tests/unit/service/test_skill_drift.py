@@ -277,7 +277,7 @@ async def test_what_was_saved_again_while_it_was_looked_at_keeps_its_new_proof(w
     assert world.shelf.find(AUTHOR, saved.name) == again
 
 
-# What comes along.
+# Built-in skills.
 
 
 async def test_what_comes_along_is_replayed_from_its_file_and_judged_as_others_are():

@@ -467,13 +467,13 @@ async def test_what_comes_along_is_denied_and_not_retired():
 
 
 async def test_a_version_that_was_approved_takes_the_place_of_one_that_comes_along_until_it_is_retired():
-    came_along = built_in("table_profile")
-    place = Place(came_along)
+    shipped = built_in("table_profile")
+    place = Place(shipped)
     saved = await place.save("table_profile", code="better")
     approved = await place.shelf.approve(APPROVER, "table_profile", saved.version)
     assert place.shelf.callable(COLLEAGUE, "table_profile") == approved
     await place.shelf.retire(APPROVER, "table_profile", None)
-    assert place.shelf.callable(COLLEAGUE, "table_profile") == came_along
+    assert place.shelf.callable(COLLEAGUE, "table_profile") == shipped
 
 
 # What is offered beside the tools.
@@ -545,10 +545,10 @@ async def test_sandboxes_have_the_code_of_the_approved_skills_that_their_role_ma
 
 
 async def test_the_code_of_what_was_just_replaced_is_still_there_for_sandboxes_that_were_promised_it():
-    came_along = built_in("table_profile", code="came along")
-    place = Place(came_along)
+    shipped = built_in("table_profile", code="shipped")
+    place = Place(shipped)
     first, second = [await place.approved("table_profile", code=code) for code in ("first", "second")]
-    for promised in (came_along, first, second):
+    for promised in (shipped, first, second):
         assert place.shelf.code("table_profile", promised.version) == promised.content.code
     assert place.shelf.code("table_profile", "0" * 64) is None
 
@@ -574,9 +574,9 @@ async def test_what_was_retired_meanwhile_stays_so(place):
 
 
 async def test_what_comes_along_is_judged_anew_after_each_start():
-    came_along = built_in("table_profile", proof=Proof(1.0, {"postgres/query": "old"}))
-    place = Place(came_along)
-    await place.make_stale(came_along)
+    shipped = built_in("table_profile", proof=Proof(1.0, {"postgres/query": "old"}))
+    place = Place(shipped)
+    await place.make_stale(shipped)
     assert place.shelf.approved("table_profile").effective_state is SkillState.STALE
     assert await place.store.all() == []
 
@@ -587,10 +587,10 @@ async def test_what_comes_along_is_judged_anew_after_each_start():
 async def test_uses_are_counted_and_written_down():
     place = Place(built_in("table_profile"))
     saved = await place.approved()
-    came_along = place.shelf.approved("table_profile")
+    shipped = place.shelf.approved("table_profile")
     for failed in (False, False, True):
         place.shelf.count_use(saved, failed=failed)
-    place.shelf.count_use(came_along, failed=False)
+    place.shelf.count_use(shipped, failed=False)
     await place.shelf.write_uses()
     for shelf in (place.shelf, Place(built_in("table_profile"), store=place.store).shelf):
         await shelf.load()
@@ -648,11 +648,11 @@ async def test_uses_and_decisions_do_not_undo_each_other(place):
 
 
 async def test_uses_of_what_comes_along_survive_that_its_proof_is_made_anew():
-    came_along = built_in("table_profile", proof=Proof(1.0, {}))
-    place = Place(came_along)
-    place.shelf.count_use(came_along, failed=False)
+    shipped = built_in("table_profile", proof=Proof(1.0, {}))
+    place = Place(shipped)
+    place.shelf.count_use(shipped, failed=False)
     await place.shelf.write_uses()
-    await place.shelf.change_proof(came_along, Proof(2.0, {}))
+    await place.shelf.change_proof(shipped, Proof(2.0, {}))
     assert place.shelf.approved("table_profile").uses == 1
     assert place.shelf.approved("table_profile").author == BUILT_IN
 

@@ -1,4 +1,4 @@
-"""The skills that come along: each is complete, and says of itself what is true."""
+"""The built-in skills: each is complete, and says of itself what is true."""
 
 from __future__ import annotations
 

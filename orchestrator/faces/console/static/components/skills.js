@@ -13,7 +13,7 @@ export function SkillState({state}) {
 }
 
 /** @param {{author: string}} props */
-export const Author = ({author}) => (author === BUILT_IN ? 'comes along' : html`<${Said}>${author}<//>`);
+export const Author = ({author}) => (author === BUILT_IN ? 'built in' : html`<${Said}>${author}<//>`);
 
 /** @param {{at: string | null}} props */
 export const Moment = ({at}) => (at ? html`<time datetime=${at} title=${fullTime(at)}>${time(at)}</time>` : null);
