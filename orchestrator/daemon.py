@@ -74,7 +74,7 @@ from orchestrator.service.servers import Servers
 from orchestrator.service.sign_ins import SignIns
 from orchestrator.service.skill_calls import SkillCalls
 from orchestrator.service.skill_drift import SkillDrift
-from orchestrator.service.skill_proofs import SkillProofs
+from orchestrator.service.skill_proofs import ProofPrograms, SkillProofs
 from orchestrator.service.skill_saving import SkillSaving
 from orchestrator.service.skill_shelf import SkillCode, SkillShelf
 from orchestrator.service.skills import Skills
@@ -423,7 +423,8 @@ def _build_skills(settings: Settings, tools: Tools, programs: Programs, records:
     )
     tools.calls.skills = programs.executions.own_files = calls
     examiners = {language: (settings.skill_programs / f"examine{language.suffix}").read_text() for language in Language}
-    proofs = SkillProofs(programs.executions, sources, programs.library.of, examiners)
+    looking = ProofPrograms(examiners, (settings.skill_programs / "check.py").read_text())
+    proofs = SkillProofs(programs.executions, sources, programs.library.of, looking)
     saving = SkillSaving(shelf, proofs, records, tools.toolbox, tools.catalog, settings.max_skills_per_author)
     drift = SkillDrift(
         shelf, proofs, saving, tools.catalog.statuses, lambda: tools.catalog.latest, tools.library.recordings.get

@@ -86,7 +86,7 @@ class Settings(BaseSettings):
         description="The library that the generated wrappers use in a sandbox.",
     )
     skill_programs: Path = Field(
-        PROJECT / "runner-image" / "skill-programs", description="The programs that examine a skill in a sandbox."
+        PROJECT / "runner-image" / "skill-programs", description="The programs that look at a skill in a sandbox."
     )
     max_skills_per_author: int = Field(50, ge=0, le=10_000, description="Most skills in use that one caller saved.")
     max_nested: int = Field(

@@ -79,7 +79,7 @@ class SkillDetail(SavedSkill):
     touches: list[TouchedBody] = Field(description="Every tool that it calls, also through the skills that it uses.")
     approved_version: str | None = Field(description="The version of this name that is approved now.")
     version_in_use: str | None = Field(description="The version that your programs get by this name; null if none.")
-    difference: str = Field(description="The difference to the approved version, as a unified diff; empty if there is none.")
+    difference: str = Field(description="The difference to the approved version, as a unified diff; may be empty.")
 
 
 def skill_body(skill: SkillVersion) -> SkillBody:

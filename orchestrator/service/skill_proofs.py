@@ -11,8 +11,9 @@ from typing import Any
 
 from orchestrator.domain.access import Caller
 from orchestrator.domain.errors import InvalidRequest, OrchestratorError
-from orchestrator.domain.execution import Check, ExecutionResult, Language, Outcome
+from orchestrator.domain.execution import Check, ExecutionResult, Language, Mistake, Outcome
 from orchestrator.domain.files import Given
+from orchestrator.domain.mistakes import mistakes_in
 from orchestrator.domain.skills import Remark, SkillVersion, canonical_json
 from orchestrator.domain.tools import SkillTraits, Tool
 from orchestrator.service.executions import Executions, ProgramRequest, new_execution_id
@@ -35,6 +36,14 @@ TOLD_CHARACTERS = 1500
 LARGEST_UNPACKED_BYTES = 16 * LARGEST_RECORDING_BYTES  # of all examples, with the schemas of the tools
 
 Library = Callable[[Language], Mapping[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class ProofPrograms:
+    """The programs that look at a skill's code in a sandbox, without running it."""
+
+    examiners: Mapping[Language, str]
+    checker: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,12 +116,12 @@ class ProofFailed(Exception):
 
 class SkillProofs:
     def __init__(
-        self, executions: Executions, sources: SkillSources, library: Library, examiners: Mapping[Language, str]
+        self, executions: Executions, sources: SkillSources, library: Library, programs: ProofPrograms
     ) -> None:
         self._executions = executions
         self._sources = sources
         self._library = library
-        self._examiners = examiners
+        self._programs = programs
 
     async def examine(
         self, caller: Caller, name: str, language: Language, code: str, parameters: Sequence[str] | None
@@ -124,7 +133,7 @@ class SkillProofs:
             caller,
             ProgramRequest(
                 language,
-                self._examiners[language],
+                self._programs.examiners[language],
                 EXAMINE_SECONDS,
                 check=Check.OFF,
                 files={"request.json": Given(request)},
@@ -138,6 +147,27 @@ class SkillProofs:
         if not found.get("ok"):
             raise InvalidRequest(f"`code`: {found.get('problem') or 'it cannot be read.'}")
         return found
+
+    async def check(self, caller: Caller, candidate: Candidate) -> tuple[Mistake, ...]:
+        """Find what surely fails, with what the live run will import around it; no verdict rejects nothing."""
+        request = json.dumps({"language": candidate.language, "code": candidate.code}).encode()
+        files = await asyncio.to_thread(self._files, candidate)
+        run = SkillRun(f"{candidate.name}@", Scope(frozenset(), (candidate.name,)), prepared=files, is_proof=True)
+        result = await self._run(
+            caller,
+            ProgramRequest(
+                Language.PYTHON,  # in which the check is written, whatever it looks at
+                self._programs.checker,
+                EXAMINE_SECONDS,
+                check=Check.OFF,
+                files={"request.json": Given(request)},
+                skill=run,
+            ),
+        )
+        try:
+            return mistakes_in(json.loads(result.stdout))
+        except ValueError:
+            return ()
 
     async def live(
         self, caller: Caller, candidate: Candidate, given: Mapping[str, Any], recording: Recording | None = None

@@ -21,7 +21,7 @@ from orchestrator.domain.errors import (
     ToolNotFound,
     TooManySkills,
 )
-from orchestrator.domain.execution import Language, Shares
+from orchestrator.domain.execution import Check, Language, Mistake, Shares
 from orchestrator.domain.json_schema import mismatches, schema_of
 from orchestrator.domain.names import Names
 from orchestrator.domain.skill_hygiene import remarks_on
@@ -70,6 +70,7 @@ class SkillDraft:
     output: JsonSchema | None = None
     tools: tuple[str, ...] | None = None
     examples: tuple[Mapping[str, Any], ...] | None = None
+    check: Check = Check.STRICT
 
 
 class Toolbox(Protocol):
@@ -92,6 +93,7 @@ class _Found:
     content: SkillContent
     declared: Sequence[Tool]
     undeclared: Sequence[str]  # what its code imports besides
+    is_told: bool  # whether everything that it imports can be told, and is declared
     annotated: JsonSchema  # what its code says that it returns, which may be little
 
 
@@ -122,9 +124,7 @@ class SkillSaving:
         with self._place(caller, draft.name):
             async with self._proving.reserve(caller.key_name, 1):
                 found = await self._found_out(caller, draft, source, progress)
-                inferred = [name for name in ("input", "output", "tools", "examples") if getattr(draft, name) is None]
-                candidate = self._candidate(caller, found.content, found.declared)
-                proven, recording = await self._proven(caller, found, candidate, tuple(inferred), progress)
+                proven, recording = await self._proven(caller, draft, found, progress)
                 if proven.proof is None and found.undeclared:
                     proven = replace(proven, remarks=(_undeclared(found.undeclared), *proven.remarks))
                 approved = self._shelf.approved(proven.name)
@@ -144,7 +144,8 @@ class SkillSaving:
         if draft.tools is None:
             declared = self._declared(caller, source.called or self._imported(caller, found["imports"]))
         paths = {tool.path for tool in declared}
-        undeclared = [path for path in self._known_imports(caller, found["imports"]) if path not in paths]
+        imported = self._known_imports(caller, found["imports"])
+        undeclared = [path for path in imported or () if path not in paths]
         content = SkillContent(
             name=draft.name,
             description=draft.description,
@@ -161,7 +162,8 @@ class SkillSaving:
         _require_writable(content)
         _require_fitting_examples(content)
         await _require_clean(content)  # of what was found out nobody has seen anything yet
-        return _Found(content, declared, undeclared, {} if draft.output else found["output"] or {})
+        is_told = imported is not None and not undeclared
+        return _Found(content, declared, undeclared, is_told, {} if draft.output else found["output"] or {})
 
     async def _source(self, caller: Caller, draft: SkillDraft) -> _Source:
         require_skill_name(draft.name)
@@ -238,11 +240,11 @@ class SkillSaving:
                 )
         return paths
 
-    def _known_imports(self, caller: Caller, imports: Sequence[Sequence[str | None]]) -> list[str]:
+    def _known_imports(self, caller: Caller, imports: Sequence[Sequence[str | None]]) -> list[str] | None:
         try:
             return self._imported(caller, imports)
         except InvalidRequest:  # they cannot be told, or the live run tells
-            return []
+            return None
 
     def _candidate(self, caller: Caller, content: SkillContent, declared: Sequence[Tool]) -> Candidate:
         needed, codes = self.needs(content, self._shelf.own(caller))
@@ -270,15 +272,15 @@ class SkillSaving:
         return tuple(tool for path, tool in needed.items() if path not in content.tools), codes
 
     async def _proven(
-        self,
-        caller: Caller,
-        found: _Found,
-        candidate: Candidate,
-        inferred: tuple[str, ...],
-        progress: Progress,
+        self, caller: Caller, draft: SkillDraft, found: _Found, progress: Progress
     ) -> tuple[SkillVersion, bytes | None]:
         content = found.content
+        inferred = tuple(name for name in ("input", "output", "tools", "examples") if getattr(draft, name) is None)
         remarks = list(await _remarks_on(content))
+        candidate = self._candidate(caller, content, found.declared)
+        mistakes = await self._mistakes(caller, draft, found, candidate, progress)
+        if mistakes and draft.check is Check.STRICT:  # nothing is run, so nothing is touched
+            return _saved(caller, content, inferred, (*remarks, *mistakes), None), None
         executions: list[str] = []
         runs: list[Run] = []
         recorded = Recording()
@@ -304,24 +306,42 @@ class SkillSaving:
             proven = Proven(tuple(runs), (*candidate.tools, *candidate.needed))
             recording = await asyncio.to_thread(proven.packed)  # it may have some megabytes
         except ProofFailed as failure:
-            remarks.append(failure.remark)
-        saved = SkillVersion(
-            content=content,
-            author=caller.key_name,
-            author_role=caller.role.name,
-            state=SkillState.PROVEN if proof is not None else SkillState.DRAFT,
-            created_at=time.time(),
-            inferred=inferred,
-            remarks=tuple(remarks),
-            proof=proof,
-        )
-        return saved, recording
+            remarks += [failure.remark, *mistakes]
+        return _saved(caller, content, inferred, remarks, proof), recording
+
+    async def _mistakes(
+        self, caller: Caller, draft: SkillDraft, found: _Found, candidate: Candidate, progress: Progress
+    ) -> tuple[Remark, ...]:
+        """Have the code checked as a program is, unless it imports what is not declared, which the live run tells."""
+        if draft.check is Check.OFF or not candidate.tools or not found.is_told:
+            return ()
+        progress("checking the code")
+        return tuple(_remark(mistake) for mistake in await self._proofs.check(caller, candidate))
 
     def _digests(self, caller: Caller, content: SkillContent) -> dict[str, str]:
         digests = self._shelf.digests(content, self._shelf.own(caller))
         if digests is None:
             raise ProofFailed("tools", "A tool that it calls disappeared while it was proven. Save it again.")
         return digests
+
+
+def _saved(
+    caller: Caller, content: SkillContent, inferred: tuple[str, ...], remarks: Sequence[Remark], proof: Proof | None
+) -> SkillVersion:
+    return SkillVersion(
+        content=content,
+        author=caller.key_name,
+        author_role=caller.role.name,
+        state=SkillState.PROVEN if proof is not None else SkillState.DRAFT,
+        created_at=time.time(),
+        inferred=inferred,
+        remarks=tuple(remarks),
+        proof=proof,
+    )
+
+
+def _remark(mistake: Mistake) -> Remark:
+    return Remark("check", f"Line {mistake.line}: {mistake.message}", f"code:{mistake.line}:{mistake.column}")
 
 
 def _undeclared(paths: Sequence[str]) -> Remark:

@@ -115,6 +115,37 @@ async def test_a_skill_in_typescript_is_called_from_both_languages(place):
     assert (here["output"], there["output"]) == ("hey\n", "hey\n"), (here, there)
 
 
+WRONG = {  # after a call that is right
+    "python": ECHO.replace("    return", "    echo(text='first')\n    return").replace("[echo(text=", "[echo(texxt="),
+    "typescript": ECHO_IN_TYPESCRIPT.replace("  const", "  await echo({ text: 'first' });\n  const").replace(
+        "echo({ text: input", "echo({ texxt: input"
+    ),
+}
+
+
+@pytest.mark.parametrize("language", ["python", "typescript"])
+async def test_a_skill_that_surely_fails_is_a_draft_and_has_touched_nothing(place, language):
+    saved = await save(place.developer, WRONG[language], language=language, examples=EXAMPLE[1:])
+    assert (saved["state"], saved["proof"]) == ("draft", None)
+    (remark,) = [each for each in saved["remarks"] if each["kind"] == "check"]
+    assert "`echo` has no argument `texxt`. Did you mean `text`? Usage: echo(" in remark["message"]
+    assert remark["place"].startswith("code:6:")
+    assert place.proxy.count("tools/call") == 0
+    unchecked = await save(place.developer, WRONG[language], language=language, examples=EXAMPLE[1:], check="off")
+    assert [each["kind"] for each in unchecked["remarks"]] == ["failed"]
+    assert place.proxy.count("tools/call") == 1
+
+
+async def test_a_skill_that_uses_ones_own_skill_is_checked_with_it(place):
+    await save(place.developer)
+    outer = "from skills import say\n\n\ndef run(input):\n    return say(text=input['text'])\n"
+    one = [{"input": {"text": "hello"}}]
+    saved = await save(place.developer, outer, name="outer", examples=one)
+    assert saved["state"] == "proven", saved["remarks"]
+    wrong = await save(place.developer, outer.replace("text=", "txt="), name="outer", examples=one)
+    assert [each["kind"] for each in wrong["remarks"]] == ["check"]
+
+
 @pytest.mark.parametrize("language", ["python", "typescript"])
 async def test_a_wrong_argument_of_a_skill_is_rejected_before_anything_runs(place, language):
     await saved_and_approved(place)

@@ -20,6 +20,7 @@ from orchestrator.service.scopes import Scope
 from tests.support.samples import limits
 
 EXAMINER = "(examines)"
+CHECKER = "(checks)"
 NOT_RETURNED = object()
 _CALLED_WITH = re.compile(r"""answer\(["'](\w+)["'], (".*")\)""")
 
@@ -75,6 +76,8 @@ class FakeExecutions:
         self.tools: dict[str, Callable[[Mapping[str, Any]], CallResult]] = {}
         self.examined: dict[str, Any] = {}  # what is found out about the code, where it is not the usual
         self.examiner_prints: bytes | None = None  # instead of that
+        self.mistakes: list[Any] = []  # what the check finds in the code
+        self.checker_prints: bytes | None = None  # instead of that
         self.requests: list[tuple[Caller, ProgramRequest]] = []
         self.fault: OrchestratorError | None = None
         self.running = 0
@@ -88,8 +91,12 @@ class FakeExecutions:
         return [json.loads(each.files["request.json"].content) for _, each in self.requests if each.code == EXAMINER]
 
     @property
+    def asked_to_check(self) -> list[ProgramRequest]:
+        return [each for _, each in self.requests if each.code == CHECKER]
+
+    @property
     def runs(self) -> list[ProgramRequest]:
-        return [each for _, each in self.requests if each.code != EXAMINER]
+        return [each for _, each in self.requests if each.code not in (EXAMINER, CHECKER)]
 
     async def start(self, caller: Caller, request: ProgramRequest, execution_id: str) -> RunningExecution:
         self.requests.append((caller, request))
@@ -114,6 +121,9 @@ class FakeExecutions:
         assert request.skill is not None
         if request.code == EXAMINER:
             return self._examination(request)
+        if request.code == CHECKER:
+            verdict = json.dumps({"mistakes": self.mistakes}).encode()
+            return verdict if self.checker_prints is None else self.checker_prints
         scope = request.skill.scope
         program = FakeProgram(input_of(request.code), scope, self.tools, request.skill.prepared or {})
         try:

@@ -12,10 +12,10 @@ from orchestrator.domain.tools import Tool
 from orchestrator.domain.upstream import UpstreamState, UpstreamStatus
 from orchestrator.service.records import Records
 from orchestrator.service.skill_drift import SkillDrift
-from orchestrator.service.skill_proofs import SkillProofs
+from orchestrator.service.skill_proofs import ProofPrograms, SkillProofs
 from orchestrator.service.skill_saving import SkillDraft, SkillSaving
 from orchestrator.service.skill_shelf import SkillShelf
-from tests.support.fake_executions import EXAMINER, FakeExecutions
+from tests.support.fake_executions import CHECKER, EXAMINER, FakeExecutions
 from tests.support.fake_journal import FakeJournal
 from tests.support.fake_skill_store import FakeSkillStore
 from tests.support.fake_sources import FakeSources
@@ -37,15 +37,15 @@ class SkillWorld:
             ("postgres/query", "minio/upload"), lambda arguments: {"structuredContent": {"count": 3}}
         )
         self.journal = FakeJournal()
-        self.recordings: dict[str, bytes] = {}  # of the skills that come along
+        self.recordings: dict[str, bytes] = {}  # of the built-in skills
         self.changes = 0
         self.edition = 0
         self.seconds = 0.0
         self.down: set[str] = set()
         self.tools: tuple[Tool, ...] = ()
         self.shelf = SkillShelf(self.store, built_in, self._note_change)
-        examiners = dict.fromkeys(Language, EXAMINER)
-        self.proofs = SkillProofs(self.executions, FakeSources(), lambda language: {}, examiners)
+        programs = ProofPrograms(dict.fromkeys(Language, EXAMINER), CHECKER)
+        self.proofs = SkillProofs(self.executions, FakeSources(), lambda language: {}, programs)
         records = Records(self.journal, lambda execution_id: None)
         self.saving = SkillSaving(self.shelf, self.proofs, records, self, self, MOST_SKILLS)
         self.drift = SkillDrift(

@@ -28,7 +28,7 @@ from orchestrator.commands.terminal import (
     plain,
     print_json,
 )
-from orchestrator.domain.execution import Language
+from orchestrator.domain.execution import Check, Language
 from orchestrator.domain.skill_folders import ImportedSkill
 from orchestrator.domain.skills import SkillState
 
@@ -61,12 +61,17 @@ def save(
     output_file: Annotated[
         str | None, typer.Option("--output", metavar="FILE", help="A file with the JSON Schema of what it returns.")
     ] = None,
+    check: Annotated[
+        Check, typer.Option(help="Run nothing that surely fails, explain what failed, or do not look.")
+    ] = Check.STRICT,
     as_json: AsJson = False,
 ) -> None:
     """Keep a skill and prove it in a sandbox; exits with 1 if the proof fails, which makes it a draft."""
     if (file is None) == (from_execution is None):
         fail("Name either a file or an execution, with --from-execution ID.", EXIT_BAD_USE)
     body: Json = {"name": name, "description": description}
+    if check is not Check.STRICT:
+        body["check"] = check.value
     if file is not None:
         code, chosen = program_in(file, language)
         body |= {"code": code, "language": chosen.value}

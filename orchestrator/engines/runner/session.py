@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 
 import structlog
 
-from orchestrator.domain.chat import printable
 from orchestrator.domain.errors import SandboxFault
 from orchestrator.domain.execution import Check, Ending, Mistake, Outcome, Stream, Usage
+from orchestrator.domain.mistakes import mistakes_in
 from orchestrator.domain.sandbox import Program
 from orchestrator.engines.runner.frames import (
     PROTOCOL,
@@ -43,9 +43,6 @@ HANDOVER_SECONDS = 30.0
 REJECTION_SECONDS = 5.0
 MAX_STATUS = 255  # of exit codes; signals have less
 MAX_MEASURE = 2**52
-MAX_MISTAKES = 8
-MAX_PLACE = 10_000_000
-MAX_MESSAGE_CHARACTERS = 700
 _NOT_EXITED = (Outcome.TIMED_OUT, Outcome.OUTPUT_LIMIT, Outcome.OUT_OF_MEMORY, Outcome.CANCELLED)
 _ENDINGS = {each.value: each for each in _NOT_EXITED}
 _RELAYED = (FrameKind.OPENED, FrameKind.BYTES, FrameKind.WINDOW, FrameKind.FINISHED)
@@ -243,25 +240,11 @@ class SupervisorSession:
 
 
 def mistakes_of(checked: Frame) -> tuple[Mistake, ...]:
-    """Read what a check found. It comes from where the program runs: what is not understood says nothing."""
+    """Read what a check found; what is not understood says nothing."""
     try:
-        told = checked.fields()["mistakes"][:MAX_MISTAKES]
-        return tuple(Mistake(_place(each["line"]), _place(each["column"]), _message(each["message"])) for each in told)
-    except (FramingBroken, KeyError, TypeError, ValueError):
+        return mistakes_in(checked.fields())
+    except FramingBroken:
         return ()
-
-
-def _place(value: object) -> int:
-    if type(value) is int and 0 < value <= MAX_PLACE:
-        return value
-    raise ValueError("not a place")
-
-
-def _message(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError("not a text")
-    # A lone surrogate is legal in JSON, but nothing that a journal takes.
-    return printable(value[:MAX_MESSAGE_CHARACTERS].encode(errors="replace").decode())
 
 
 def ending_of(done: Mapping[str, Any]) -> Ending:

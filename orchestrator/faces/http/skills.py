@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from orchestrator.domain.errors import SkillNotFound
-from orchestrator.domain.execution import Language
+from orchestrator.domain.execution import Check, Language
 from orchestrator.domain.skills import BUILT_IN, MAX_EXAMPLES, MAX_TOOLS
 from orchestrator.faces.bodies import Body
 from orchestrator.faces.context import CALLER, SERVICES
@@ -54,6 +54,9 @@ class SaveSkill(Strict):
         Field(max_length=MAX_TOOLS, description="What it calls, as SERVER/TOOL; by default what its code imports."),
     ] = None
     examples: Annotated[list[ExampleBody] | None, Field(max_length=MAX_EXAMPLES)] = None
+    check: Annotated[
+        Check, Field(strict=False, description="`strict` runs nothing that surely fails; `warn` says it if it fails.")
+    ] = Check.STRICT
 
 
 class Approval(Strict):
@@ -113,6 +116,7 @@ async def save_skill(request: web.Request, query: Query) -> web.Response:
             output=body.output,
             tools=tuple(body.tools) if body.tools is not None else None,
             examples=tuple(example.input for example in body.examples) if body.examples is not None else None,
+            check=body.check,
         ),
     )
     return json_reply(saved_skill(saved), status=201)

@@ -2,15 +2,16 @@
 
 import json
 import zlib
+from dataclasses import replace
 
 import pytest
 
 from orchestrator.domain.errors import InvalidRequest, OrchestratorError, QueueFull, ToolUnavailable
-from orchestrator.domain.execution import Check, Language, Outcome
+from orchestrator.domain.execution import Check, Language, Mistake, Outcome
 from orchestrator.domain.tools import SkillTraits, Tool
 from orchestrator.service.scopes import LARGEST_RECORDING_BYTES, RecordedCall
-from orchestrator.service.skill_proofs import Candidate, ProofFailed, Proven, Run, SkillProofs
-from tests.support.fake_executions import EXAMINER, NOT_RETURNED, FakeExecutions, ProgramEnded
+from orchestrator.service.skill_proofs import Candidate, ProofFailed, ProofPrograms, Proven, Run, SkillProofs
+from tests.support.fake_executions import CHECKER, EXAMINER, NOT_RETURNED, FakeExecutions, ProgramEnded
 from tests.support.fake_sources import FakeSources
 from tests.support.samples import DEVELOPER
 from tests.support.skills import CODE, RETURNS_COUNT, TAKES_TEXT, tool
@@ -24,8 +25,8 @@ class Place:
     def __init__(self):
         self.executions = FakeExecutions()
         self.executions.tools["postgres/query"] = lambda arguments: {"structuredContent": {"count": 3}}
-        examiners = dict.fromkeys(Language, EXAMINER)
-        self.proofs = SkillProofs(self.executions, FakeSources(), lambda language: {"servers/_client": ""}, examiners)
+        programs = ProofPrograms(dict.fromkeys(Language, EXAMINER), CHECKER)
+        self.proofs = SkillProofs(self.executions, FakeSources(), lambda language: {"servers/_client": ""}, programs)
 
     async def examine(self, parameters=None):
         return await self.proofs.examine(DEVELOPER, "count_orders", Language.PYTHON, CODE, parameters)
@@ -73,6 +74,26 @@ async def test_code_that_makes_the_examiner_fail_is_refused_with_what_it_said(pl
     place.executions.examiner_prints = b"no JSON"
     with pytest.raises(InvalidRequest, match="`code` cannot be examined: completed"):
         await place.examine()
+
+
+# Checking.
+
+
+async def test_code_is_checked_where_it_will_run_and_may_call_nothing(place):
+    place.executions.mistakes = [{"line": 3, "column": 7, "message": "No such argument."}]
+    candidate = replace(CANDIDATE, language=Language.TYPESCRIPT)
+    assert await place.proofs.check(DEVELOPER, candidate) == (Mistake(3, 7, "No such argument."),)
+    (request,) = place.executions.asked_to_check
+    assert json.loads(request.files["request.json"].content) == {"language": "typescript", "code": CODE}
+    assert request.skill.scope.tools == frozenset()
+    await place.live(candidate, text="a")
+    assert request.skill.prepared == place.executions.runs[-1].skill.prepared
+
+
+@pytest.mark.parametrize("printed", [b"", b"no JSON", b"[]", b'{"mistakes": [{"line": "x"}]}'])
+async def test_a_check_that_comes_to_no_verdict_rejects_nothing(place, printed):
+    place.executions.checker_prints = printed
+    assert await place.proofs.check(DEVELOPER, CANDIDATE) == ()
 
 
 # The live run.

@@ -15,7 +15,7 @@ from orchestrator.domain.errors import (
     SkillRefused,
     TooManySkills,
 )
-from orchestrator.domain.execution import ExecutionResult, Language, Outcome, State
+from orchestrator.domain.execution import Check, ExecutionResult, Language, Outcome, State
 from orchestrator.domain.ledger import CallOutcome
 from orchestrator.domain.skills import (
     MAX_CODE_BYTES,
@@ -275,6 +275,49 @@ async def test_a_call_that_is_not_declared_keeps_it_a_draft(world):
     saved = await world.save(tools=("minio/upload",))
     assert saved.state is SkillState.DRAFT
     assert messages(saved) == ["It called postgres/query, which it does not declare in `tools`."]
+
+
+TOOLS = ("postgres/query",)
+MISTAKE = {"line": 2, "column": 5, "message": "`query` has no argument `sqll`."}
+
+
+async def test_what_surely_fails_is_kept_as_a_draft_and_nothing_is_run(world):
+    world.executions.mistakes = [MISTAKE]
+    saved = await world.save(tools=TOOLS)
+    assert saved.state is SkillState.DRAFT
+    (remark,) = saved.remarks
+    assert (remark.kind, remark.place) == ("check", "code:2:5")
+    assert remark.message == "Line 2: `query` has no argument `sqll`."
+    assert world.executions.runs == []
+
+
+async def test_with_a_warning_it_is_run_and_what_was_found_is_told_only_if_that_fails(world):
+    world.executions.mistakes = [MISTAKE]
+    assert messages(await world.save(tools=TOOLS, check=Check.WARN)) == []
+
+    def fails(program):
+        raise ProgramEnded(Outcome.FAILED, "It broke.")
+
+    world.executions.program = fails
+    found = messages(await world.save(tools=TOOLS, check=Check.WARN))
+    assert found == ["The live run ended as failed. It broke.", "Line 2: `query` has no argument `sqll`."]
+
+
+async def test_code_is_not_checked_where_nobody_wants_that_or_nothing_can_be_called(world):
+    world.executions.mistakes = [MISTAKE]
+    assert (await world.save(tools=TOOLS, check=Check.OFF)).state is SkillState.PROVEN
+    assert (await world.save("alone", tools=())).state is SkillState.PROVEN
+    assert world.executions.asked_to_check == []
+
+
+@pytest.mark.parametrize("imported", [["minio", "upload"], ["postgres", None], ["secret", "tool"]])
+async def test_imports_that_are_not_declared_are_left_to_the_live_run(world, imported):
+    """The check would know nothing of these tools, and so tell the wrong reason."""
+    world.executions.mistakes = [MISTAKE]
+    world.executions.examined = {"imports": [imported]}
+    await world.save(tools=TOOLS)
+    assert world.executions.asked_to_check == []
+    assert world.executions.runs
 
 
 async def test_a_skill_that_would_call_itself_is_refused(world):
