@@ -93,7 +93,7 @@ def is_error(event: Event) -> bool:
         case Fact.EXECUTION:
             return told["state"] in (State.REFUSED, State.INTERRUPTED) or told["outcome"] not in NO_FAILURES
         case Fact.TOOL_CALL:
-            return told["outcome"] not in (CallOutcome.DONE, *CALLS_UNDER_WAY)
+            return told["outcome"] not in (CallOutcome.DONE, CallOutcome.REPLAYED, *CALLS_UNDER_WAY)
         case Fact.SERVER:
             return bool(told["state"] == UpstreamState.DOWN)
         case Fact.LOAD:

@@ -15,6 +15,7 @@ class CallOutcome(StrEnum):
     LIMITED = "limited"
     IN_FLIGHT = "in_flight"
     NEVER_SENT = "never_sent"
+    REPLAYED = "replayed"  # answered from a skill's recording: no server was called
 
 
 # A call that was not sent took no time, and one that was cut off not all of it.

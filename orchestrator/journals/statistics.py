@@ -22,6 +22,7 @@ PRECISION = 3  # of milliseconds
 _IN_SPAN = "executions.accepted_at >= :since AND executions.accepted_at < :until"
 _OF_CALLER = f"{_IN_SPAN} AND executions.caller = :caller"
 _ERROR = "tool_calls.outcome NOT IN ('done', 'in_flight', 'never_sent')"
+_REAL = "tool_calls.outcome != 'replayed'"
 _TIMED = "tool_calls.outcome IN ({})".format(", ".join(f"'{outcome}'" for outcome in sorted(TIMED_OUTCOMES)))
 # Two digits tell enough of a time, and make few groups of many calls, which nobody has to sort.
 _TOOK = (
@@ -42,13 +43,13 @@ SELECT id, caller, role, language, outcome, accepted_at, coalesce(document ->> '
     ) AS total_ms,
     state = 'finished' AS has_ended, kind = 'program' AND state != 'refused' AS is_program,
     (SELECT json_array(count(*), coalesce(sum({error}), 0), coalesce(sum(result_bytes), 0))
-     FROM tool_calls WHERE execution_id = executions.id) AS calls
+     FROM tool_calls WHERE execution_id = executions.id AND {real}) AS calls
 FROM executions WHERE {chosen}
 """
 TOOLS = """
 SELECT server, tool, CASE WHEN {timed} THEN {took} END AS took_ms, count(*) AS calls, sum({error}) AS errors,
     max(duration_ms) AS max_ms, sum(result_bytes) AS result_bytes
-FROM executions JOIN tool_calls ON execution_id = id WHERE {chosen} GROUP BY 1, 2, 3
+FROM executions JOIN tool_calls ON execution_id = id WHERE {chosen} AND {real} GROUP BY 1, 2, 3
 """
 
 
@@ -65,7 +66,7 @@ class _Calls:
 def statistics(database: sqlite3.Connection, span: Span) -> Statistics:
     values = {"since": span.since, "until": span.until, "caller": span.caller}
     chosen = _IN_SPAN if span.caller is None else _OF_CALLER
-    parts = {"chosen": chosen, "error": _ERROR, "timed": _TIMED, "took": _TOOK}
+    parts = {"chosen": chosen, "real": _REAL, "error": _ERROR, "timed": _TIMED, "took": _TOOK}
 
     def rows(query: str) -> list[sqlite3.Row]:
         return database.execute(query.format(**parts), values).fetchall()

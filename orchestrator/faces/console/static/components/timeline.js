@@ -13,6 +13,7 @@ const OUTCOMES = {
   limited: {tone: 'warn', mark: '▲'},
   in_flight: {tone: 'info', mark: '●'},
   never_sent: {tone: 'muted', mark: '○'},
+  replayed: {tone: 'muted', mark: '↺'},
 };
 const MOST_ZOOM = 64;
 const EDGE = 12; // pixels left and right of the plot
