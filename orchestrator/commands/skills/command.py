@@ -39,10 +39,10 @@ from orchestrator.domain.skills import SkillState
 EXIT_DIFFERS = 1
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The skill's name.")]
-Version = Annotated[str | None, typer.Option(metavar="VERSION", help="This version; else the one that you would use.")]
+Version = Annotated[str | None, typer.Option(metavar="VERSION", help="Default: the version that you would use.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
-skills_app = typer.Typer(help="List skills, show, save, run, approve, retire, export and import them.")
+skills_app = typer.Typer(help="List, show, save, run, approve, retire, replay, export and import skills.")
 
 
 @skills_app.callback(invoke_without_command=True)
@@ -64,7 +64,7 @@ def list_skills(as_json: AsJson = False) -> None:
     else:
         err.print("There are no skills. `code-executor skills save FILE --name NAME --description TEXT` keeps one.")
     for suggestion in found["suggestions"]:
-        err.print(plain(f"code-executor: to retire? {suggestion}"))
+        err.print(plain(f"code-executor: consider retiring {suggestion}"))
 
 
 def show(
@@ -86,7 +86,7 @@ def show(
 def approve(
     name: Name,
     version: Annotated[
-        str | None, typer.Argument(metavar="VERSION", help="Else the newest one that waits for approval.")
+        str | None, typer.Argument(metavar="VERSION", help="Default: the newest one that waits for approval.")
     ] = None,
     yes: Yes = False,
 ) -> None:
@@ -94,7 +94,7 @@ def approve(
     found = asked(name, version or _waiting(name))
     said = f"{found['name']}, version {found['version']}"
     if found["state"] == SkillState.APPROVED:
-        err.print(plain(f"code-executor: {said}, is approved already, by {found['approvedBy']}"))
+        err.print(plain(f"code-executor: {said}, was already approved by {found['approvedBy']}"))
         return
     if found["state"] != SkillState.PROVEN:
         mend = f"'code-executor skills show {name} --version {found['version']}' tells why."
@@ -112,7 +112,7 @@ def approve(
     print_examples(found)
     print_code(found)
     if found["approvedVersion"] is not None:
-        print_text(f"Difference to {found['approvedVersion'][:12]}, which is approved now", found["difference"])
+        print_text(f"Difference from {found['approvedVersion'][:12]}, which is approved now", found["difference"])
     if not yes:
         typer.confirm("\nApprove it?", abort=True, err=True)
     approved = ordered("POST", f"{path_of(name)}/approve", {"version": found["version"]})
@@ -124,10 +124,10 @@ def retire(name: Name, version: Version = None, yes: Yes = False) -> None:
     found = asked(name, version)
     said = f"{found['name']}, version {found['version']} ({found['state']}, by {found['author']})"
     if found["state"] == SkillState.RETIRED:
-        err.print(plain(f"code-executor: {said}, is out of use already"))
+        err.print(plain(f"code-executor: {said}, is already retired"))
         return
     for user in _users_of(found):
-        err.print(plain(f"code-executor: {user} uses it, and becomes stale"))
+        err.print(plain(f"code-executor: {user} uses it and will become stale"))
     if not yes:
         typer.confirm(plain(f"Retire {said}?").plain, abort=True, err=True)
     retired = ordered("DELETE", f"{path_of(name)}?version={quote(found['version'], safe='')}")

@@ -50,7 +50,8 @@ class FolderInvalid(Exception):
 def export(
     directory: Annotated[Path, typer.Argument(metavar="DIR", parser=directory_named, help="Where the folders go.")],
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="NAME", help="Only these; else all approved that you may use.")
+        list[str] | None,
+        typer.Argument(metavar="NAME", help="Only these. Default: every approved skill that you may use."),
     ] = None,
     claude: Annotated[
         bool, typer.Option("--claude", help="As Agent Skills, which Claude and other agents read; not for import.")
@@ -137,7 +138,7 @@ def _require_ours(folder: Path, always: str) -> None:
     if is_ours and always == SKILL_FILE:
         is_ours = f'"{EXECUTOR}"' in (folder / always).read_text(encoding="utf-8", errors="replace")
     if not is_ours:
-        raise FolderInvalid(f"{folder} is there, and is not an exported skill. Move it away, or export elsewhere.")
+        raise FolderInvalid(f"{folder} exists and is not an exported skill. Move it away, or export elsewhere.")
 
 
 def _is_so(folder: Path, files: Mapping[str, str], own: Sequence[str]) -> bool:
@@ -198,7 +199,9 @@ def _folders_in(directory: Path) -> list[Path]:
     skills = [each for each in folders if (each / DESCRIPTION_FILE).is_file()]
     if not skills:
         hint = " These are for agents; export without --claude." if _has_agent_skills((directory, *folders)) else ""
-        raise FolderInvalid(f"{directory} must be the folder of a skill, with {DESCRIPTION_FILE}, or hold some.{hint}")
+        raise FolderInvalid(
+            f"{directory} must be a skill's folder, with {DESCRIPTION_FILE}, or contain such folders.{hint}"
+        )
     return skills
 
 
@@ -224,7 +227,7 @@ def _read(folder: Path) -> ImportedSkill:
 def _require_no_link(place: Path) -> None:
     # Whoever wrote the folder would otherwise have files sent that only the user can read.
     if place.is_symlink():
-        raise FolderInvalid(f"{place} is a link, which import does not follow. Put what it leads to in its place.")
+        raise FolderInvalid(f"{place} is a link, which import does not follow. Replace it with what it points to.")
 
 
 def _text_in(file: Path, max_bytes: int) -> str:

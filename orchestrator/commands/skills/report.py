@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, assert_never
 
 from rich.table import Table
 from rich.text import Text
@@ -70,11 +70,11 @@ def print_one(found: Json) -> None:
         for execution in proof["executions"]:
             tell("", f"code-executor show {execution}")
     if found["inferred"]:
-        tell("found out", f"{', '.join(found['inferred'])}: nobody gave it")
+        tell("inferred", ", ".join(found["inferred"]))
     print_table(out, facts)
     print_touched(found)
     print_remarks(found)
-    _print_lines("Drift: the tools are not those of its proof", found["drift"])
+    _print_lines("Drift: its tools have changed since its proof", found["drift"])
     _heading("Signature")
     out.print(plain(usages_of(version := version_of(found))[version.content.language].signature))
     print_examples(found)
@@ -108,7 +108,7 @@ def print_touched(found: Json) -> None:
     table = Table("", "", box=None, show_header=False, pad_edge=False)
     for each in found["touches"]:
         does = plain("reads") if each["readOnly"] is True else plain("writes or unknown", "yellow")
-        table.add_row(plain(each["tool"]), does if each["isThere"] else plain("not there now", "red"))
+        table.add_row(plain(each["tool"]), does if each["isThere"] else plain("not available", "red"))
     print_table(out, table)
 
 
@@ -124,16 +124,32 @@ def print_text(title: str, text: str) -> None:
 
 
 def print_saved(saved: Json) -> None:
-    """Say what became of a skill that was saved, and what its proof found."""
+    """Say what became of a skill that was saved, what its proof found, and what to do next."""
     out.print(plain(f"{saved['name']}: ").append_text(state_in_colour(saved["state"])))
     out.print(plain(f"  version {saved['version']}"))
     for each in saved["remarks"]:
         out.print(plain(f"  {_remark(each)}"))
-    if saved["state"] == SkillState.DRAFT:
-        err.print("code-executor: it is a draft: mend it, and save it again under the same name")
-    elif saved["state"] == SkillState.PROVEN:
-        approves = f"'code-executor skills approve {saved['name']}'"
-        err.print(plain(f"code-executor: you can use it now; others can when somebody else has run {approves}"))
+    for change in saved["drift"]:
+        out.print(plain(f"  {change}"))
+    if saved["state"] in list(SkillState):
+        err.print(plain(f"code-executor: {_next_step(saved['name'], SkillState(saved['state']))}"))
+
+
+def _next_step(name: str, state: SkillState) -> str:
+    match state:
+        case SkillState.DRAFT:
+            return "it is a draft: fix it, and save it again under the same name"
+        case SkillState.PROVEN:
+            approve = f"'code-executor skills approve {name}'"
+            return f"you can use it now; others can once somebody else has run {approve}"
+        case SkillState.APPROVED:
+            return "this version was approved before and still is"
+        case SkillState.STALE:
+            return "it is stale: its tools have changed; fix it, and save it again under the same name"
+        case SkillState.RETIRED:
+            return "it is retired: save it again to use it"
+        case _:
+            assert_never(state)
 
 
 def state_in_colour(state: str) -> Text:

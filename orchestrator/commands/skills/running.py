@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,7 +13,7 @@ from orchestrator.commands.client import CallFailed
 from orchestrator.commands.files import require_writable_directories
 from orchestrator.commands.run import Started, conclude, exit_interrupted, passed_on
 from orchestrator.commands.skills.answers import asked
-from orchestrator.commands.skills.json_words import object_in, object_in_file
+from orchestrator.commands.skills.json_words import json_in, object_in, object_in_file
 from orchestrator.commands.terminal import (
     EXIT_BAD_USE,
     AsJson,
@@ -25,13 +24,14 @@ from orchestrator.commands.terminal import (
     fail,
     fail_to_call,
 )
+from orchestrator.domain.json_schema import mismatches
 
 
 def run(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The skill's name.")],
     given: Annotated[
         list[str] | None,
-        typer.Argument(metavar="INPUT", help="Its input: one JSON object, or key=value as often as needed."),
+        typer.Argument(metavar="INPUT", help="Its input: one JSON object, or any number of key=value."),
     ] = None,
     input_file: Annotated[
         str | None, typer.Option("--input", metavar="FILE", help="A file with the input as JSON; - is standard input.")
@@ -44,7 +44,10 @@ def run(
     out_dir: OutDirectory = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run a skill; what it returns is printed as JSON, and the exit codes are those of `code-executor run`."""
+    """Run a skill; it prints a text as it is, nothing for null, and any other result as JSON.
+
+    The exit codes are those of `code-executor run`.
+    """
     started = Started()
     try:
         wanted = _input(name, given or (), input_file)
@@ -61,20 +64,19 @@ def run(
 def _input(name: str, given: Sequence[str], file: str | None) -> Json:
     if file is not None:
         if given:
-            fail("The input comes from --input or from the command line. Use one of them.", EXIT_BAD_USE)
+            fail("Give the input with --input or on the command line, not both.", EXIT_BAD_USE)
         return object_in_file(file, "--input")
     if not given:
         return {}
     if given[0].lstrip().startswith("{"):
         if len(given) > 1:
-            fail("The input must be one JSON object, or key=value as often as needed.", EXIT_BAD_USE)
+            fail("The input must be one JSON object, or any number of key=value.", EXIT_BAD_USE)
         return object_in(given[0], "The input")
     return _named(name, given)
 
 
 def _named(name: str, given: Sequence[str]) -> Json:
-    """Read key=value: a value is text where the skill takes text, else JSON if it is JSON."""
-    properties = asked(name)["input"].get("properties") or {}
+    schema = asked(name)["input"]
     values: Json = {}
     for word in given:
         key, equals, text = word.partition("=")
@@ -82,14 +84,21 @@ def _named(name: str, given: Sequence[str]) -> Json:
             fail(f"{word!r} must be key=value, or the whole input a JSON object.", EXIT_BAD_USE)
         if key in values:
             fail(f"{key} is given twice. Write a list as JSON: {key}='[1, 2]'.", EXIT_BAD_USE)
-        schema = properties.get(key)
-        takes_text = isinstance(schema, dict) and schema.get("type") == "string"
-        values[key] = text if takes_text else _value(text)
+        values[key] = _value(schema, key, text)
     return values
 
 
-def _value(text: str) -> Any:
+def _value(schema: Json, key: str, text: str) -> Any:
+    """Read a value as JSON, unless the skill takes only text there, or takes the text and not what JSON makes of it."""
+    own = (schema.get("properties") or {}).get(key)
+    if isinstance(own, dict) and own.get("type") == "string":
+        return text
     try:
-        return json.loads(text)
+        value = json_in(text)
     except (ValueError, RecursionError):
         return text
+    return text if _takes(schema, key, text) and not _takes(schema, key, value) else value
+
+
+def _takes(schema: Json, key: str, value: Any) -> bool:
+    return not mismatches({**schema, "required": []}, {key: value})

@@ -41,7 +41,7 @@ def save(
         str | None,
         typer.Argument(metavar="FILE", help="Its code: def run(input), export default function, or a program."),
     ] = None,
-    name: Annotated[str, typer.Option(help="What it is called by, such as weekly_report.")] = ...,  # type: ignore[assignment]
+    name: Annotated[str, typer.Option(help="Its name, such as weekly_report.")] = ...,  # type: ignore[assignment]
     description: Annotated[str, typer.Option(help="What it does, in one line.")] = ...,  # type: ignore[assignment]
     from_execution: Annotated[
         str | None, typer.Option(metavar="ID", help="Keep the program that this execution ran, instead of a file.")
@@ -49,7 +49,9 @@ def save(
     language: Annotated[Language | None, typer.Option(help="Else by the file's ending or its #! line.")] = None,
     tool: Annotated[
         list[str] | None,
-        typer.Option(metavar="SERVER/TOOL", help="A tool that it calls; else what its code imports. May be repeated."),
+        typer.Option(
+            metavar="SERVER/TOOL", help="A tool that it calls. Default: what its code imports. May be repeated."
+        ),
     ] = None,
     example: Annotated[
         list[str] | None,
@@ -97,7 +99,7 @@ def import_(
     ],
     as_json: AsJson = False,
 ) -> None:
-    """Save skills that `export` wrote; each is proven again here, and approval does not travel."""
+    """Save skills that `export` wrote; each is proven again here, and needs a new approval."""
     try:
         found = _in_order(read_folders(directories))
     except FolderInvalid as error:
@@ -144,12 +146,12 @@ def _tell(skill: ImportedSkill, ended: Json) -> None:
     if ended["error"] is not None:
         out.print(plain(f"{ended['name']}: ").append_text(plain(f"refused: {ended['error']}", "red")))
         return
-    there = "" if ended["isNew"] else ", was here already"
+    there = "" if ended["isNew"] else ", already here"
     out.print(plain(f"{ended['name']}: ").append_text(state_in_colour(ended["state"])).append(there))
     if skill.was_changed:
         out.print(plain(f"  changed after it was exported: a new version, {ended['version']}"))
     elif ended["version"] != skill.version:
-        out.print(plain(f"  became another version here: {ended['version']}"))
+        out.print(plain(f"  is another version here: {ended['version']}"))
     for remark in ended["remarks"]:
         out.print(plain(f"  {remark['kind']}: {' '.join(remark['message'].split())}"))
 

@@ -17,6 +17,8 @@ from click.testing import Result
 from rich.console import Console
 from typer.testing import CliRunner
 
+import orchestrator
+from orchestrator.adapters.skill_library import read_library
 from orchestrator.commands.cli import app
 from orchestrator.commands.skills import report
 from orchestrator.commands.skills.folders import MAX_DESCRIPTION_FILE_BYTES
@@ -24,7 +26,8 @@ from orchestrator.domain.execution import Language
 from orchestrator.domain.skills import MAX_CODE_BYTES, SkillContent
 from tests.support.fake_api import QuietHandler, serving
 
-AGENTSKILLS = Path(sys.executable).with_name("agentskills")
+AGENTSKILLS = Path(sys.executable).with_name("agentskills")  # of the package skills-ref
+BUILT_IN = [skill.content for skill in read_library(Path(orchestrator.__file__).parent / "skills").skills]
 AT = "2026-11-16T09:30:00.000Z"
 GREET = SkillContent(
     name="greet_all",
@@ -36,6 +39,7 @@ GREET = SkillContent(
     tools=("chat/say",),
     examples=({"who": "Ada"},),
 )
+ODDLY_DESCRIBED = replace(GREET, name="oddly", description='It\'s: a #test --- with "signs" & <more>, é → ☃')
 NOT_FOUND = {"detail": "There is no skill.", "hint": "Look.", "code": "skill_not_found"}
 RESULT = {
     "executionId": "e1",
@@ -162,7 +166,7 @@ class TestList:
         head, row = ended.stdout.splitlines()
         assert head.split() == ["Name", "State", "Version", "Uses", "Failed", "Description"]
         assert row.split() == ["greet_all", "approved", GREET.version[:12], "7", "2", "Greets", "somebody."]
-        assert ended.stderr == "code-executor: to retire? greet_all: nobody has used it for 99 days.\n"
+        assert ended.stderr == "code-executor: consider retiring greet_all: nobody has used it for 99 days.\n"
 
     def test_on_a_terminal_the_description_is_cut(
         self, daemon: Daemon, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -196,17 +200,20 @@ class TestShow:
             {"tool": "chat/gone", "readOnly": None, "isThere": False},
         ]
         remark = {"kind": "secret", "message": "It looks like a key.", "place": "code:1:2"}
-        daemon.skills = [detail(touches=touches, remarks=[remark], drift=["`chat/say` lost `text`."])]
+        daemon.skills = [
+            detail(touches=touches, remarks=[remark], drift=["`chat/say` lost `text`."], inferred=["input", "output"])
+        ]
         shown = daemon.command("show", "greet_all").stdout
         facts = {line.split("  ")[0]: " ".join(line.split()) for line in shown.splitlines()}
         assert facts["state"] == "state approved"
         assert facts["version"] == f"version {GREET.version}"
         assert facts["approved by"].startswith("approved by admin, 2026-11-16")
         assert facts["proof"].endswith("1 live run, 1 tool call")
+        assert facts["inferred"] == "inferred input, output"
         assert facts["chat/say"] == "chat/say writes or unknown"
         assert facts["chat/ask"] == "chat/ask writes or unknown"
         assert facts["chat/look"] == "chat/look reads"
-        assert facts["chat/gone"] == "chat/gone not there now"
+        assert facts["chat/gone"] == "chat/gone not available"
         for line in ("secret (code:1:2): It looks like a key.", "`chat/say` lost `text`.", '{"who": "Ada"}'):
             assert line in shown.splitlines()
         assert 'greet_all(*, who: str = ..., times: int = ...) -> {"said"?: str}' in shown
@@ -272,7 +279,30 @@ class TestSave:
         ended = daemon.command("save", "--from-execution", "e1", *self.ABOUT)
         assert ended.exit_code == 1
         assert "  failed (examples[0]): KeyError: 'who'\n" in ended.stdout
-        assert "it is a draft" in ended.stderr
+        assert "it is a draft: fix it, and save it again" in ended.stderr
+
+    @pytest.mark.parametrize(
+        ("state", "exit_code", "told"),
+        [
+            ("proven", 0, "others can once somebody else has run 'code-executor skills approve greet_all'"),
+            ("approved", 0, "this version was approved before and still is"),
+            ("stale", 1, "it is stale: its tools have changed; fix it"),
+            ("retired", 1, "it is retired: save it again to use it"),
+        ],
+    )
+    def test_each_state_is_told_with_what_to_do_next(
+        self, daemon: Daemon, state: str, exit_code: int, told: str
+    ) -> None:
+        daemon.saved_as = state
+        ended = daemon.command("save", "--from-execution", "e1", *self.ABOUT)
+        assert (ended.exit_code, ended.stdout.splitlines()[0]) == (exit_code, f"greet_all: {state}")
+        assert told in ended.stderr
+        assert "draft" not in ended.stderr
+
+    def test_a_state_that_this_command_does_not_know_is_told_alone(self, daemon: Daemon) -> None:
+        daemon.saved_as = "resting"
+        ended = daemon.command("save", "--from-execution", "e1", *self.ABOUT)
+        assert (ended.exit_code, ended.stdout.splitlines()[0], ended.stderr) == (1, "greet_all: resting", "")
 
     @pytest.mark.parametrize("example", ["[1]", "{", '{"a": NaN}'])
     def test_an_example_that_is_no_object_is_not_sent(self, daemon: Daemon, example: str) -> None:
@@ -304,6 +334,45 @@ class TestRun:
         ended = daemon.command("run", "greet_all", *given)
         assert (ended.exit_code, ended.stdout, ended.stderr) == (0, "done\n", "")
         assert daemon.orders == [{"input": sent}]
+
+    @pytest.mark.parametrize(
+        ("schema", "given", "sent"),
+        [
+            ({"anyOf": [{"type": "string"}, {"type": "null"}]}, "123", "123"),
+            ({"anyOf": [{"type": "string"}, {"type": "null"}]}, "true", "true"),
+            ({"anyOf": [{"type": "string"}, {"type": "null"}]}, "[1]", "[1]"),
+            ({"anyOf": [{"type": "string"}, {"type": "null"}]}, "null", None),
+            ({"anyOf": [{"type": "string"}, {"type": "null"}]}, '"null"', "null"),
+            ({"anyOf": [{"type": "string"}, {"type": "integer"}]}, "123", 123),
+            ({"type": ["string", "null"]}, "123", "123"),
+            ({"type": ["string", "null"]}, "null", None),
+            ({"type": ["string", "number"]}, "1.5", 1.5),
+            ({"$ref": "#/$defs/code"}, "123", "123"),
+            ({"enum": ["1", "2"]}, "1", "1"),
+            ({"type": "string", "maxLength": 2}, "123", "123"),
+            ({"type": "integer"}, "1.5", 1.5),
+            ({"type": "object"}, "{}", {}),
+            ({}, "123", 123),
+            ({}, '"123"', "123"),
+            (True, "123", 123),
+        ],
+    )
+    def test_a_value_is_what_the_skill_takes(self, daemon: Daemon, schema: Any, given: str, sent: Any) -> None:
+        takes = {
+            "type": "object",
+            "properties": {"code": schema, "other": {"type": "string"}},
+            "required": ["code", "other"],
+            "additionalProperties": False,
+            "$defs": {"code": {"type": "string"}},
+        }
+        daemon.skills = [detail(replace(GREET, input=takes))]
+        daemon.command("run", "greet_all", f"code={given}")
+        assert daemon.orders == [{"input": {"code": sent}}]
+
+    @pytest.mark.parametrize("given", ["NaN", "Infinity", "-Infinity", "[NaN]", "1e999"])
+    def test_what_is_no_number_of_json_stays_text(self, daemon: Daemon, given: str) -> None:
+        daemon.command("run", "greet_all", f"times={given}", f"other={given}")
+        assert daemon.orders == [{"input": {"times": given, "other": given}}]
 
     def test_the_input_may_come_from_a_file_or_standard_input(self, daemon: Daemon, tmp_path: Path) -> None:
         (tmp_path / "in.json").write_text('{"who": "Ada"}')
@@ -386,7 +455,7 @@ class TestApprove:
         daemon.skills = [detail()]
         ended = daemon.command("approve", "greet_all")
         assert (ended.exit_code, daemon.orders) == (0, [])
-        assert "is approved already, by admin" in ended.stderr
+        assert "was already approved by admin" in ended.stderr
 
     @pytest.mark.parametrize(("state", "told"), [("draft", "is a draft:"), ("stale", "is stale:")])
     def test_what_is_not_proven_is_not_asked_about(self, daemon: Daemon, state: str, told: str) -> None:
@@ -408,7 +477,7 @@ class TestRetire:
         user = replace(GREET, name="greet_more", tools=("skills/greet_all",))
         daemon.skills = [detail(), detail(user), detail(replace(user, name="unfinished"), "draft")]
         ended = daemon.command("retire", "greet_all", input="n\n")
-        assert ended.stderr.splitlines()[0] == "code-executor: greet_more uses it, and becomes stale"
+        assert ended.stderr.splitlines()[0] == "code-executor: greet_more uses it and will become stale"
         assert "unfinished" not in ended.stderr
 
     def test_without_consent_nothing_is_retired(self, daemon: Daemon) -> None:
@@ -416,11 +485,11 @@ class TestRetire:
         assert daemon.command("retire", "greet_all", input="n\n").exit_code == 1
         assert not any(each.startswith("DELETE") for each in daemon.asked)
 
-    def test_what_is_out_of_use_already_stays_so(self, daemon: Daemon) -> None:
+    def test_what_is_retired_already_stays_so(self, daemon: Daemon) -> None:
         daemon.skills = [detail(state="retired")]
         ended = daemon.command("retire", "greet_all", "--version", GREET.version, "--yes")
         assert (ended.exit_code, len(daemon.asked)) == (0, 1)
-        assert "is out of use already" in ended.stderr
+        assert "is already retired" in ended.stderr
 
 
 class TestReplay:
@@ -563,24 +632,22 @@ class TestExport:
         assert daemon.command("export", str(tmp_path), "--claude").stdout.endswith(", unchanged\n")
 
     @pytest.mark.processes
-    @pytest.mark.skipif(not AGENTSKILLS.exists(), reason="agentskills is not installed: pip install skills-ref")
-    @pytest.mark.parametrize("description", ["Greets somebody.", 'It\'s: a #test --- with "signs" & <more>, é → ☃'])
+    @pytest.mark.parametrize("content", [GREET, ODDLY_DESCRIBED, *BUILT_IN], ids=lambda content: content.name)
     def test_the_reference_implementation_takes_them_for_agent_skills(
-        self, daemon: Daemon, tmp_path: Path, description: str
+        self, daemon: Daemon, tmp_path: Path, content: SkillContent
     ) -> None:
-        daemon.skills = [detail(replace(GREET, description=description))]
+        daemon.skills = [detail(content)]
         daemon.command("export", str(tmp_path), "--claude")
-        ended = subprocess.run(
-            [AGENTSKILLS, "validate", tmp_path / "greet-all"], capture_output=True, text=True, timeout=60
-        )
+        folder = tmp_path / content.name.replace("_", "-")
+        ended = subprocess.run([AGENTSKILLS, "validate", folder], capture_output=True, text=True, timeout=60)
         assert (ended.returncode, ended.stderr) == (0, "")
-        told = subprocess.run(
-            [AGENTSKILLS, "read-properties", tmp_path / "greet-all"], capture_output=True, text=True, timeout=60
-        )
-        assert json.loads(told.stdout)["description"] == description
+        told = subprocess.run([AGENTSKILLS, "read-properties", folder], capture_output=True, text=True, timeout=60)
+        assert json.loads(told.stdout)["description"] == content.description
+
+    def test_every_built_in_skill_is_among_them(self) -> None:
+        assert len(BUILT_IN) == 10
 
     @pytest.mark.processes
-    @pytest.mark.skipif(not AGENTSKILLS.exists(), reason="agentskills is not installed: pip install skills-ref")
     def test_the_reference_implementation_refuses_what_is_none(self, tmp_path: Path) -> None:
         (tmp_path / "SKILL.md").write_text("---\nname: Other\n---\n")
         assert subprocess.run([AGENTSKILLS, "validate", tmp_path], capture_output=True, timeout=60).returncode != 0
@@ -609,7 +676,7 @@ class TestImport:
     def test_a_second_time_saves_nothing(self, daemon: Daemon, written: Path) -> None:
         daemon.command("import", str(written))
         ended = daemon.command("import", str(written), str(written / "greet_all"))
-        assert ended.stdout == "greet_all: proven, was here already\na_user: proven, was here already\n"
+        assert ended.stdout == "greet_all: proven, already here\na_user: proven, already here\n"
         assert len(daemon.orders) == 2
 
     def test_one_that_is_stale_here_is_proven_again(self, daemon: Daemon, written: Path) -> None:
