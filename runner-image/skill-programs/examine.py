@@ -25,6 +25,16 @@ CLIENT_LIBRARY = frozenset({"discovery", "errors", "content", "output"})
 
 MUST_PRINT = "The program must end with print(VALUE): what it prints last becomes the result."
 MUST_TAKE_INPUT = "`run` must take exactly one parameter, the input: write `def run(input):`."
+MUST_NOT_EXIT = (
+    "cannot stay when the program becomes a function: let every path reach the print at the end, "
+    "or raise an exception if it fails."
+)
+MUST_NOT_RETURN = "must not return before the print at its end, which gives the result: use if and else."
+MUST_BE_QUIET = (
+    'This would run whenever the skill is imported: put it under `if __name__ == "__main__":`, or, if `run` is not '
+    "the skill but a helper, give it another name."
+)
+EXITS = {"sys": "exit", "os": "_exit"}
 WRITE_FUNCTION = "Write it as `def run(input):` that returns the result."
 
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
@@ -44,7 +54,9 @@ def examine(code: str, parameters: Sequence[str] | None) -> dict[str, Any]:
     code = code.removeprefix("\ufeff")
     tree = parse(code)
     run = next((node for node in reversed(tree.body) if isinstance(node, _Function) and node.name == "run"), None)
-    if run is not None and takes_input(run):
+    if run is not None and takes_input(run) and not is_helper(run, tree):
+        if isinstance(last := tree.body[-1], ast.Expr) and isinstance(last.value, ast.Call | ast.Await):
+            raise Problem(MUST_BE_QUIET, last)
         require_valid(code, 0)
         reader = SchemaReader(tree, code)
         taken = (*run.args.posonlyargs, *run.args.args)[0].annotation
@@ -55,7 +67,7 @@ def examine(code: str, parameters: Sequence[str] | None) -> dict[str, Any]:
         try:
             found = {"form": "program", **Program(code).as_function(parameters or ())}
         except Problem:
-            if run is not None:
+            if run is not None and not isinstance(tree.body[-1], ast.Expr):
                 raise Problem(MUST_TAKE_INPUT, run) from None
             raise
     return {"ok": True, **found, "imports": imports(tree)}
@@ -90,6 +102,26 @@ def takes_input(run: _Function) -> bool:
     given = run.args
     only_one = len(given.posonlyargs) + len(given.args) == 1
     return only_one and not given.kwonlyargs and given.vararg is None and given.kwarg is None
+
+
+def is_helper(run: _Function, tree: ast.Module) -> bool:
+    """Tell whether a program that ends by doing something gives its own `run` something else than an input."""
+    if not isinstance(tree.body[-1], ast.Expr):
+        return False
+    others = (node for statement in tree.body if statement is not run for node in ast.walk(statement))
+    return any(
+        not may_be_input(argument, tree)
+        for node in others
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "run"
+        for argument in (*node.args, *(keyword.value for keyword in node.keywords))
+    )
+
+
+def may_be_input(argument: ast.expr, tree: ast.Module) -> bool:
+    if isinstance(argument, ast.Name):
+        assignments = (_assignment(statement, argument.id) for statement in tree.body)
+        return any(isinstance(found.value, ast.Dict) for found in assignments if found is not None)
+    return not isinstance(argument, ast.Constant | ast.JoinedStr | ast.BinOp | ast.List | ast.Tuple)
 
 
 # --- Types -----------------------------------------------------------------------------------------------------------
@@ -388,9 +420,11 @@ class Program:
     def as_function(self, parameters: Sequence[str]) -> dict[str, Any]:
         self._return_last()
         self._require_no_globals()
+        self._require_no_exits()
         argument = self._unused_name("input")
         defaults, properties = self._take_parameters(parameters, argument)
         self._require_no_lost_builtins()
+        self._require_no_lost_variables()
         turned = self._write(argument)
         try:
             compile(turned, "<skill>", "exec", dont_inherit=True)
@@ -421,6 +455,9 @@ class Program:
                         self._return_printed(printed, call)
                     case other:
                         raise Problem(f"{MUST_PRINT} So must `{main.name}`, which it calls.", other)
+                for node in _in_scope(main.body):
+                    if isinstance(node, ast.Return):
+                        raise Problem(f"`{main.name}` {MUST_NOT_RETURN}", node)
                 if main.returns is not None:  # what it returned is not what it returns now
                     arrow = self._source.rindex(b"->", 0, self._start(main.returns))
                     self._edit(len(self._source[:arrow].rstrip()), self._end(main.returns), b"")
@@ -527,19 +564,41 @@ class Program:
                 case ast.Call(func=ast.Name(id="globals")):
                     raise Problem("`globals()` cannot stay when the program becomes a function: use a dict.", node)
 
+    def _require_no_exits(self) -> None:
+        exits = self._names_of_exits()
+        for node in ast.walk(self._tree):
+            match node:
+                case ast.Call(func=called) if (name := _dotted(called)) in exits:
+                    raise Problem(f"`{name}()` {MUST_NOT_EXIT}", node)
+                case ast.Raise(exc=ast.Name(id="SystemExit") | ast.Call(func=ast.Name(id="SystemExit"))):
+                    raise Problem(f"`raise SystemExit` {MUST_NOT_EXIT}", node)
+
+    def _names_of_exits(self) -> set[str]:
+        imported: set[str] = set()
+        own: set[str | None] = set()
+        for node in ast.walk(self._tree):
+            own.add(node.arg if isinstance(node, ast.arg) else _bound(node))
+            match node:
+                case ast.Import(names=aliases):
+                    imported |= {f"{_bound(each)}.{EXITS[each.name]}" for each in aliases if each.name in EXITS}
+                case ast.ImportFrom(module=str(module), names=aliases, level=0):
+                    imported |= {each.asname or each.name for each in aliases if each.name == EXITS.get(module)}
+        return imported | ({"exit", "quit"} - own)
+
     def _require_no_lost_builtins(self) -> None:
         """Reject `sum = sum(values)`: inside of a function, the right side would be the variable, too."""
-        first: dict[str, tuple[int, int]] = {}
-        for statement in self._statements:
-            for node in _bindings([statement]):
-                name = _bound(node)
-                if name and hasattr(builtins, name):
-                    first.setdefault(name, (statement.end_lineno or 0, statement.end_col_offset or 0))
-        for node in _in_scope(self._statements):
-            match node:
-                case ast.Name(id=name, ctx=ast.Load(), lineno=line, col_offset=column) if name in first:
-                    if (line, column) < first[name]:
-                        raise Problem(f"`{name}` is built in: give the program's variable another name.", node)
+        for node in _read_before_bound(self._statements):
+            if hasattr(builtins, node.id):
+                raise Problem(f"`{node.id}` is built in: give the program's variable another name.", node)
+
+    def _require_no_lost_variables(self) -> None:
+        """Reject `names = names` in a class body: inside of a function, the right side would not be found."""
+        inside = {_bound(node) for node in _bindings(self._statements[self._count_outside() :])}
+        for body in (node.body for node in ast.walk(self._tree) if isinstance(node, ast.ClassDef)):
+            for node in _read_before_bound(body):
+                if node.id in inside:
+                    message = f"`{node.id}` must have different names in the class and in the program around it."
+                    raise Problem(message, node)
 
     # The text.
 
@@ -675,6 +734,28 @@ def _bound(node: ast.AST) -> str | None:
             return name
         case ast.MatchMapping(rest=name):
             return name
+    return None
+
+
+def _read_before_bound(statements: Sequence[ast.stmt]) -> Iterator[ast.Name]:
+    """Find where a name is read before the statement that first binds it in this scope has ended."""
+    first: dict[str | None, tuple[int, int]] = {}
+    for statement in statements:
+        for node in _bindings([statement]):
+            first.setdefault(_bound(node), (statement.end_lineno or 0, statement.end_col_offset or 0))
+    for node in _in_scope(statements):
+        match node:
+            case ast.Name(id=name, ctx=ast.Load(), lineno=line, col_offset=column) if name in first:
+                if (line, column) < first[name]:
+                    yield node
+
+
+def _dotted(node: ast.expr) -> str | None:
+    match node:
+        case ast.Name(id=name):
+            return name
+        case ast.Attribute(value=ast.Name(id=module), attr=name):
+            return f"{module}.{name}"
     return None
 
 

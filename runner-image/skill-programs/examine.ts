@@ -32,6 +32,10 @@ const INSIDE = 'inside'; // the argument of the process that reads the code, who
 
 const CLIENT_LIBRARY = new Set(['discovery', 'errors', 'content', 'output']);
 const MUST_LOG = 'The program must end with console.log(VALUE): what it prints last becomes the result.';
+const MUST_NOT_EXIT =
+  'cannot stay when the program becomes a function: let every path reach the console.log at the end, ' +
+  'or throw an error if it fails.';
+const MUST_NOT_RETURN = 'must not return before the console.log at its end, which gives the result: use if and else.';
 const WRITE_FUNCTION = 'Write it as `export default async function run(input) { … }` that returns the result.';
 const MORE_THAN_TYPES =
   'A program with an enum, a namespace, a parameter property or a <T>cast cannot be turned into a function.';
@@ -122,10 +126,21 @@ function* walk(...roots: Node[]): Generator<Node> {
   const waiting = roots.reverse();
   for (let node = waiting.pop(); node; node = waiting.pop()) {
     yield node;
-    const children = Object.values(node).flat().filter(isNode);
-    for (const child of children.sort((a, b) => b.start - a.start)) waiting.push(child);
+    for (const child of childrenOf(node).reverse()) waiting.push(child);
   }
 }
+
+/** Goes through everything that is not inside of a function. */
+function* walkScope(root: Node): Generator<Node> {
+  const waiting = [root];
+  for (let node = waiting.pop(); node; node = waiting.pop()) {
+    yield node;
+    if (!isFunction(node)) for (const child of childrenOf(node).reverse()) waiting.push(child);
+  }
+}
+
+const childrenOf = (node: Node): Node[] =>
+  Object.values(node).flat().filter(isNode).sort((a, b) => a.start - b.start);
 
 const isFunction = (node?: Node | null): boolean =>
   ['FunctionDeclaration', 'FunctionExpression', 'ArrowFunctionExpression'].includes(node?.type ?? '');
@@ -185,9 +200,11 @@ class Program {
   readonly #source: Source;
   readonly #edits: Edit[] = [];
   readonly #argument: string;
+  #end: number; // of what is kept
 
   constructor(source: Source) {
     this.#source = source;
+    this.#end = source.code.length;
     const used = new Set<string>();
     for (const { type, name } of walk(...source.body)) if (type === 'Identifier') used.add(name);
     this.#argument = 'input';
@@ -198,6 +215,7 @@ class Program {
     const { transformed } = this.#source;
     this.#returnLast();
     if (transformed !== undefined) throw new Problem(transformed);
+    this.#requireNoExits();
     const { defaults, properties, types } = this.#takeParameters(parameters);
     this.#removeExports();
     const code = this.#write(types);
@@ -229,9 +247,28 @@ class Program {
       throw this.#source.problem(`${MUST_LOG} So must the function that it calls last.`, printing ?? main);
     }
     this.#returnPrinted(printing);
+    this.#requireNoReturns(main, call.callee);
     this.#forgetTypeOfResult(main);
     this.#edit(last.start, call.start, 'return await ');
     this.#edit(call.end, last.end, ';');
+    this.#end = call.end;
+  }
+
+  #requireNoReturns(main: Node, callee: Node): void {
+    const found = walkScope(main.body).find(({ type }) => type === 'ReturnStatement');
+    const name = callee.name ?? callee.id?.name;
+    const told = name ? `\`${name}\`` : 'The function that the program calls last';
+    if (found) throw this.#source.problem(`${told} ${MUST_NOT_RETURN}`, found);
+  }
+
+  #requireNoExits(): void {
+    const { body } = this.#source;
+    const exits = new Set(['process.exit', ...body.flatMap(importedExits)]);
+    for (const { type, start, callee } of walk(...body)) {
+      if (type !== 'CallExpression' || start >= this.#end) continue;
+      const name = callee.name ?? `${callee.object?.name}.${nameOfMember(callee)}`;
+      if (exits.has(name)) throw this.#source.problem(`\`${name}()\` ${MUST_NOT_EXIT}`, callee);
+    }
   }
 
   #functionOf(callee: Node): Node | undefined {
@@ -269,14 +306,20 @@ class Program {
   /** Returns the text of a call's first argument, with the types around it. */
   #firstArgument(call: Node): string {
     const { code, js } = this.#source;
-    const [first, second]: Node[] = call.arguments;
-    const start = js.indexOf('(', call.callee.end) + 1;
-    let end = second ? js.lastIndexOf(',', second.start - 1) : call.end - 1;
-    const after = js.slice(first.end, end);
-    if (!second && after.trim().endsWith(',')) end = first.end + after.lastIndexOf(',');
+    const [first]: Node[] = call.arguments;
+    const start = this.#find('(', call.callee.end) + 1;
+    const comma = this.#find(',', first.end);
+    const end = comma === -1 ? call.end - 1 : Math.min(comma, call.end - 1);
     const isAlone = js.slice(start, first.start).trim() === '' && js.slice(first.end, end).trim() === '';
     const text = code.slice(start, end);
     return isAlone ? text.trim() : `(\n${text}\n)`; // with comments, which may end only with the line
+  }
+
+  /** Returns where a mark comes next that is not inside of a comment. */
+  #find(mark: '(' | ',', from: number): number {
+    const marks = this.#source.js.slice(from).matchAll(/\/\/[^\n]*|\/\*[\s\S]*?\*\/|[(,]/g);
+    const found = marks.find(([text]) => text === mark);
+    return found ? from + found.index : -1;
   }
 
   // What is given.
@@ -294,8 +337,9 @@ class Program {
       }
       const { schema, type } = this.#typeOf(declarator, value);
       const { start, end } = declarator.init;
-      const taken = `${this.#argument}.${name} ?? ${this.#source.code.slice(start, end)}`;
-      this.#edit(start, end, taken);
+      const given = `${this.#argument}.${name}`;
+      // The literal comes last, because `as const` may follow it.
+      this.#edit(start, end, `${given} !== undefined ? ${given} : ${this.#source.code.slice(start, end)}`);
       defaults.push([name, value]);
       properties.push([name, { ...schema, default: value }]);
       types.push(`${name}?: ${type}`);
@@ -373,7 +417,8 @@ class Program {
     for (let at = 0; at < limit; at += 1) if (code[at] !== js[at] && !isInImport(at)) limit = at;
     const leading = imports.filter(({ end }) => end <= limit).at(-1);
     const rest = leading ? (/^[ \t]*(?:\/\/[^\n]*)?(?:\n|$)/.exec(code.slice(leading.end))?.[0] ?? '') : '';
-    const cut = leading ? leading.end + rest.length : 0;
+    const shebang = /^#![^\n]*/.exec(code)?.[0] ?? '';
+    const cut = leading ? leading.end + rest.length : shebang.length;
 
     const moved = imports.filter(({ start }) => start >= cut);
     const head = [code.slice(0, cut).trim(), ...moved.map(({ start, end }) => code.slice(start, end))].filter(Boolean);
@@ -407,6 +452,13 @@ const isMember = (node: Node, object: string, name: string): boolean =>
   nameOfMember(node) === name && node.object.type === 'Identifier' && node.object.name === object;
 
 const isConsoleLog = (node: Node): boolean => node.type === 'CallExpression' && isMember(node.callee, 'console', 'log');
+
+/** Returns what an import lets the program call to end the process. */
+function importedExits({ type, source, specifiers }: Node): string[] {
+  if (type !== 'ImportDeclaration' || !/^(?:node:)?process$/.test(source.value)) return [];
+  const named = specifiers.filter(({ imported }: Node) => !imported || imported.name === 'exit');
+  return named.map(({ imported, local }: Node) => (imported ? local.name : `${local.name}.exit`));
+}
 
 function assigns(node: Node, name: string): boolean {
   const isAssignment = /^(?:AssignmentExpression|ForInStatement|ForOfStatement)$/.test(node.type);
@@ -547,6 +599,7 @@ class Declarations {
   #default: Signature | string | undefined;
   #at = 0;
   #parts = 0;
+  #isOutput = false;
 
   constructor(text: string) {
     this.#tokens = tokensOf(text);
@@ -578,11 +631,12 @@ class Declarations {
     const found = typeof this.#default === 'string' ? this.#values.get(this.#default) : this.#default;
     let result = found?.output ?? UNKNOWN;
     while (result.kind === 'named' && /^Promise(?:Like)?$/.test(result.name)) result = result.of[0] ?? UNKNOWN;
-    return { input: this.#saying(found?.input ?? UNKNOWN), output: this.#saying(result) };
+    return { input: this.#saying(found?.input ?? UNKNOWN, false), output: this.#saying(result, true) };
   }
 
-  #saying(type: Type): Schema | null {
+  #saying(type: Type, isOutput: boolean): Schema | null {
     this.#parts = 0;
+    this.#isOutput = isOutput;
     const schema = this.#schema(type, new Set());
     return Object.keys(schema).length > 0 ? schema : null;
   }
@@ -890,14 +944,22 @@ class Declarations {
     const own: Schema = { type: 'object' };
     const kept = members.filter(({ type }) => type.kind !== 'function');
     if (kept.length > 0) {
-      const described = ({ type, description }: Member) =>
-        description ? { ...this.#schema(type, within), description } : this.#schema(type, within);
-      own.properties = Object.fromEntries(kept.map((member) => [member.name, described(member)]));
-      const required = kept.filter(({ type, optional }) => !optional && !mayBeUndefined(type)).map(({ name }) => name);
+      const read = kept.map((member) => ({ ...member, schema: this.#schema(member.type, within) }));
+      own.properties = Object.fromEntries(
+        read.map(({ name, schema, description }) => [name, description ? { ...schema, description } : schema]),
+      );
+      const isRequired = ({ type, optional, schema }: Member & { schema: Schema }) =>
+        !optional && !mayBeUndefined(type) && !this.#mayBeMissing(schema);
+      const required = read.filter(isRequired).map(({ name }) => name);
       if (required.length > 0) own.required = required;
     }
     if (others) Object.assign(own, withInner({}, 'additionalProperties', this.#schema(others, within)));
     return bases.length > 0 ? merged([...bases.map((base) => this.#schema(base, within)), own]) : own;
+  }
+
+  /** Tells whether a result may be undefined for all that is known of it: JSON leaves such a member out. */
+  #mayBeMissing(schema: Schema): boolean {
+    return this.#isOutput && Object.keys(schema).length === 0;
   }
 
   #unionSchema(of: Type[], within: Set<string>): Schema {
@@ -958,7 +1020,8 @@ class Declarations {
     const names: string[] | undefined = keys && this.#schema(keys, within).enum;
     const schema = this.#schema(values ?? UNKNOWN, within);
     if (!names) return withInner({ type: 'object' }, 'additionalProperties', schema);
-    return { type: 'object', properties: Object.fromEntries(names.map((name) => [name, schema])), required: names };
+    const properties = Object.fromEntries(names.map((name) => [name, schema]));
+    return { type: 'object', properties, ...(!this.#mayBeMissing(schema) && { required: names }) };
   }
 
   #picked(schema: Schema, names: unknown[] | undefined, isKept: boolean): Schema {

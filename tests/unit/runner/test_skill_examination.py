@@ -21,6 +21,13 @@ pytestmark = pytest.mark.processes
 PROGRAMS = RUNNER.parent / "skill-programs"
 TOO_DEEP = "nested too deeply"
 MUST_PRINT = "The program must end with print(VALUE): what it prints last becomes the result."
+MUST_NOT_EXIT = (
+    "cannot stay when the program becomes a function: let every path reach the print at the end, or raise an"
+)
+MUST_NOT_EXIT_TS = MUST_NOT_EXIT.replace("the print", "the console.log").replace("raise an", "throw an error")
+MUST_NOT_RETURN = "must not return before the print at its end, which gives the result: use if and else."
+MUST_NOT_RETURN_TS = MUST_NOT_RETURN.replace("the print", "the console.log")
+MUST_BE_QUIET = 'This would run whenever the skill is imported: put it under `if __name__ == "__main__":`, or, if'
 MUST_LOG = "The program must end with console.log(VALUE): what it prints last becomes the result."
 # Runs what a TypeScript program was turned into, with the input that is given as JSON.
 CALL = (
@@ -183,7 +190,54 @@ def test_a_python_function_takes_exactly_one_parameter(python_skill: Examiner, s
     assert python_skill(f"import os\ndef {signature}: ...") == {"ok": False, "problem": problem}
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        "def run(input):\n    return 1\n\nif __name__ == '__main__':\n    print(run('a'))",
+        "def run(input):\n    return 1\nDEFAULTS = run",
+        "import sys\ndef run(input):\n    sys.exit(1)",
+    ],
+)
+def test_a_python_function_may_have_anything_around_it_that_is_quiet(python_skill: Examiner, code: str) -> None:
+    told = python_skill(code)
+    assert (told["ok"], told.get("form"), told.get("code")) == (True, "function", code)
+
+
+@pytest.mark.parametrize(
+    "ending",
+    [
+        "print(run({'a': 1}))",
+        "print(run(dict(a=1)))",
+        "print(run(input={'a': 1}))",
+        "example = {'a': 1}\nprint(run(example))",
+        "main()",
+        "import asyncio\nasyncio.run(run({}))",
+    ],
+)
+def test_a_python_function_is_not_called_when_it_is_imported(python_skill: Examiner, ending: str) -> None:
+    code = f"def run(input):\n    return 1\n\n{ending}"
+    told = python_skill(code)
+    assert not told["ok"]
+    assert told["problem"].startswith(f"Line {len(code.splitlines())}: {MUST_BE_QUIET}")
+
+
 # Python: programs.
+
+
+@pytest.mark.parametrize(
+    "call", ["run('a')", "run(f'a')", "run('a' + '')", "run(x)", "run(sql='a')", "[run(each) for each in 'a'][0]"]
+)
+def test_a_python_program_may_call_its_helper_run(python_skill: Examiner, call: str) -> None:
+    told = python_skill(f"def run(sql):\n    return sql * 2\nx = 'a'\nprint({call})", "x")
+    assert (told["ok"], told.get("form")) == (True, "program"), told
+    assert python_skill.call(told["code"], {}) == "aa"
+
+
+@pytest.mark.parametrize("run", ["def run(a, b):", "def run(sql):"])
+def test_what_is_wrong_with_a_python_program_is_told_also_beside_a_helper_run(python_skill: Examiner, run: str) -> None:
+    told = python_skill(f"import sys\n{run}\n    sys.exit(1)\nprint(run('a'))")
+    assert not told["ok"]
+    assert told["problem"].startswith(f"Line 3: `sys.exit()` {MUST_NOT_EXIT}")
 
 
 def test_a_python_program_becomes_a_function(python_skill: Examiner) -> None:
@@ -230,6 +284,15 @@ def test_a_python_program_becomes_a_function(python_skill: Examiner) -> None:
         ("import json; json = json.loads('[1]'); print(json)", [1]),
         ("def f(n):\n    return n if n < 2 else f(n - 1) + k\nk = 1\nprint(f(4))", 4),
         ("ids = [id for id in (1, 2)]\r\nprint(ids)\r\n", [1, 2]),
+        ("#!/usr/bin/env python3\nprint(1)", 1),
+        ("def exit(n):\n    return n\ndef f(quit):\n    return quit()\nprint(exit(1) + f(lambda: 1))", 2),
+        ("import sys\nclass A:\n    def exit(self):\n        return 1\nprint(A().exit())", 1),
+        ("try:\n    x = int('a')\nexcept ValueError:\n    x = 1\nif x < 0:\n    raise ValueError(x)\nprint(x)", 1),
+        ("def double(n):\n    if n:\n        return n * 2\n    return 0\ndef main():\n    print(double(2))\nmain()", 4),
+        ("def main():\n    def f():\n        return 1\n    g = lambda: f()\n    print(g())\nmain()", 1),
+        ("from datetime import date\nclass A:\n    date: date = date(2024, 1, 2)\nprint(A.date.year)", 2024),
+        ("n = 1\nclass A:\n    n = 2\n    m = n\nprint(n + A.m)", 3),
+        ("n = 1\nclass A:\n    m = n\nprint(A.m)", 1),
     ],
 )
 def test_a_python_program_returns_what_it_printed_last(python_skill: Examiner, code: str, result: object) -> None:
@@ -278,6 +341,25 @@ def test_a_python_parameter_is_a_variable_with_a_literal(python_skill: Examiner,
         ("def main():\n    return 1\nmain()", f"Line 2: {MUST_PRINT} So must `main`, which it calls."),
         ("def f():\n    global x\n    x = 1\nprint(1)", "Line 2: `global x` cannot stay when"),
         ("sum = sum([1])\nprint(sum)", "Line 1: `sum` is built in: give"),
+        ("import sys\nif 1:\n  sys.exit(1)\nprint(1)", f"Line 3: `sys.exit()` {MUST_NOT_EXIT}"),
+        ("import sys as s\ndef f():\n  s.exit()\nprint(1)", f"Line 3: `s.exit()` {MUST_NOT_EXIT}"),
+        ("from sys import exit as end\nend()\nprint(1)", f"Line 2: `end()` {MUST_NOT_EXIT}"),
+        ("from sys import exit\nexit()\nprint(1)", f"Line 2: `exit()` {MUST_NOT_EXIT}"),
+        ("import os\nos._exit(0)\nprint(1)", f"Line 2: `os._exit()` {MUST_NOT_EXIT}"),
+        ("exit(1)\nprint(1)", f"Line 1: `exit()` {MUST_NOT_EXIT}"),
+        ("try:\n  x = 1\nexcept OSError:\n  quit()\nprint(1)", f"Line 4: `quit()` {MUST_NOT_EXIT}"),
+        ("if 0:\n  raise SystemExit\nprint(1)", f"Line 2: `raise SystemExit` {MUST_NOT_EXIT}"),
+        ("if 0:\n  raise SystemExit('no')\nprint(1)", f"Line 2: `raise SystemExit` {MUST_NOT_EXIT}"),
+        (
+            "def main():\n  if 1:\n    print(0)\n    return\n  print(1)\n\nif __name__ == '__main__':\n  main()",
+            f"Line 4: `main` {MUST_NOT_RETURN}",
+        ),
+        (
+            "import asyncio\nasync def go():\n  for x in (1,):\n    return x\n  print(1)\nasyncio.run(go())",
+            f"Line 4: `go` {MUST_NOT_RETURN}",
+        ),
+        ("n = 1\nclass A:\n  n = n\nprint(1)", "Line 3: `n` must have different names in the class and in the"),
+        ("n = 1\nclass A:\n  m = n\n  n: int = 2\nprint(1)", "Line 3: `n` must have different names in the class"),
         ("return 1\nprint(1)", "Line 1: The code must be valid Python, but has a syntax error: 'return' outside"),
         ("if __name__ == '__main__':\n  x = 1\nprint(1)", 'Line 1: `if __name__ == "__main__":` must be last'),
         ("x = 1\nfrom os import *\nprint(1)", "The program cannot be turned into a function: import * only"),
@@ -445,6 +527,17 @@ def test_typescript_types_become_schemas(typed_skill: Examiner) -> None:
     }
 
 
+def test_a_part_of_a_typescript_result_that_may_be_undefined_is_not_required(typed_skill: Examiner) -> None:
+    row = "{ id: number; value: any; raw: unknown; by: Record<'a', any> }"
+    told = typed_skill(f"export default (input: {row}): Promise<{{ rows: {row}[]; all: any }}> => input as any;")
+    by: dict[str, Any] = {"type": "object", "properties": {"a": {}}}
+    schema = {"type": "object", "properties": {"id": {"type": "number"}, "value": {}, "raw": {}, "by": by}}
+    rows = {"type": "array", "items": {**schema, "required": ["id", "by"]}}
+    assert told["output"] == {"type": "object", "properties": {"rows": rows, "all": {}}, "required": ["rows"]}
+    assert told["input"]["required"] == ["id", "value", "raw", "by"]
+    assert told["input"]["properties"]["by"]["required"] == ["a"]
+
+
 @pytest.mark.parametrize(
     "code",
     [
@@ -492,7 +585,7 @@ def test_a_typescript_program_becomes_a_function(typescript_skill: Examiner) -> 
         "import type { Row } from './rows.js';\n"
         "\n"
         "export default async function run(input: { table?: string }) {\n"
-        "const table: string = input.table ?? 'orders';\n"
+        "const table: string = input.table !== undefined ? input.table : 'orders';\n"
         "type Rows = Row[];\n"
         "const rows = (await execute_sql({ sql: `select 'é' from ${table}` })) as Rows;\n"
         "return rows as Rows; // all\n"
@@ -521,6 +614,25 @@ def test_a_typescript_program_becomes_a_function(typescript_skill: Examiner) -> 
         (
             "import { resolve as run } from 'node:path';\nconst input: string = '/a/../b';\nconsole.log(run(input));",
             "/b",
+        ),
+        ("#!/usr/bin/env node\nconsole.log(1);", 1),
+        ("#!/usr/bin/env node\nimport { basename } from 'node:path';\nconsole.log(basename('/a/b'));", "b"),
+        ("console.log(\n  [1], // one, two\n);", [1]),
+        ("console.log(\n  // (a, b\n  ([1] as number[]) /* c, */, /* d, */\n  // e, f\n);", [1]),
+        ("console.log /* ( */ (JSON.stringify([1] /* a, b */, /* c, */ null, 2));", [1]),
+        ("const main = async () => { console.log(1); };\nmain().catch((e) => { throw e; process.exit(1); });", 1),
+        ("(async function () { console.log(1); })().catch(() => process.exit(1));", 1),
+        ("const exit = (n: number) => n;\nconst on = { exit };\nconsole.log(exit(1) + on.exit(1));", 2),
+        ("process.exitCode = 0;\nconsole.log(1);", 1),
+        (
+            "function main() {\n"
+            "  const one = () => { return 1; };\n"
+            "  class A { two() { return 2; } get three() { return 3; } }\n"
+            "  const a = new A();\n"
+            "  console.log([one(), a.two(), a.three]);\n"
+            "}\n"
+            "main();",
+            [1, 2, 3],
         ),
     ],
 )
@@ -552,6 +664,24 @@ def test_typescript_parameters_are_taken_from_the_input(typescript_skill: Examin
     assert f"export default async function run(input_: {signature}) {{" in told["code"]
     assert typescript_skill.call(told["code"], {}) == list(defaults.values())
     assert typescript_skill.call(told["code"], {"input": [], "kind": "b", "options": 1}) == [[], "b", -1, 1]
+    assert typescript_skill.call(told["code"], {"limit": None}) == [["x"], "a", None, defaults["options"]]
+
+
+def test_a_typescript_parameter_keeps_its_type(typed_skill: Examiner) -> None:
+    code = (
+        "const limit: number | null = 10, name = 'a', pair = ['a', 'b'] as const, either = (true);\n"
+        "const both: [number | null, string] = [limit, name];\n"
+        "console.log([...both, pair.length, either]);\n"
+    )
+    told = typed_skill(code, "limit", "name", "pair", "either")
+    path = typed_skill.workspace / "skill.ts"
+    path.write_text(told["code"])
+    options = ["--ignoreConfig", "--noEmit", "--strict", "--target", "esnext", "--module", "esnext", "--types", ""]
+    checked = subprocess.run([typed_skill.tsc, *options, str(path)], capture_output=True, text=True, timeout=60)
+    path.unlink()
+    assert (checked.stdout, checked.returncode) == ("", 0)
+    given = {"limit": None, "name": "", "pair": [], "either": False}
+    assert typed_skill.call(told["code"], given) == [None, "", 0, False]
 
 
 @pytest.mark.parametrize(
@@ -587,6 +717,29 @@ def test_a_typescript_parameter_is_a_variable_with_a_literal(
         ("export default function* (input) { yield 1; }", "Line 1: The function must return its result"),
         ("export default (a, b) => 1;", "Line 1: The function must take exactly one parameter, the input."),
         ("const a = 1;\nlet let = 2;", "Line 2: The code must be valid TypeScript, but has a syntax error:"),
+        ("if (1) {\n  process.exit(1);\n}\nconsole.log(1);", f"Line 2: `process.exit()` {MUST_NOT_EXIT_TS}"),
+        ("const a = () =>\n  process['exit']();\nconsole.log(1);", f"Line 2: `process.exit()` {MUST_NOT_EXIT_TS}"),
+        (
+            "import { exit as end } from 'node:process';\nend();\nconsole.log(1);",
+            f"Line 2: `end()` {MUST_NOT_EXIT_TS}",
+        ),
+        ("import p from 'process';\np.exit();\nconsole.log(1);", f"Line 2: `p.exit()` {MUST_NOT_EXIT_TS}"),
+        (
+            "async function main() {\n  await f().catch(() =>\n    process.exit(1));\n  console.log(1);\n}\nmain();",
+            f"Line 3: `process.exit()` {MUST_NOT_EXIT_TS}",
+        ),
+        (
+            "async function main() {\n  if (1)\n    return;\n  console.log(1);\n}\nawait main();",
+            f"Line 3: `main` {MUST_NOT_RETURN_TS}",
+        ),
+        (
+            "const main = () => {\n  for (const n of [1]) { return n; }\n  console.log(1);\n};\nmain();",
+            f"Line 2: `main` {MUST_NOT_RETURN_TS}",
+        ),
+        (
+            "(async () => {\n  try { return; } finally {}\n  console.log(1);\n})();",
+            f"Line 2: The function that the program calls last {MUST_NOT_RETURN_TS}",
+        ),
         ("const a = 1;\nreturn 2;\nconsole.log(a);", "Line 2: The code must be valid TypeScript, but has a syntax"),
     ],
 )
