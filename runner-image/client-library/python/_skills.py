@@ -16,7 +16,6 @@ from .errors import SkillError, SkillStale
 
 MAX_DEPTH = 3
 
-_CO_COROUTINE = 0x80
 # The skills that are being run, the outermost first: those that wait for this sandbox, then those in this process.
 _around: ContextVar[tuple[str, ...]] = ContextVar(
     "_around", default=tuple(os.environ.get("CODE_EXECUTOR_SKILLS_AROUND", "").split())
@@ -71,7 +70,8 @@ def answer(name: str, given: str) -> None:
 def _counted(name: str, given: Any) -> Any:
     _tell(name, failed=False)
     try:
-        return _run(name, given)
+        # The caller gets its own copy, with what JSON makes of it, as from a skill in the other language.
+        return json.loads(_as_json(name, _run(name, given)))
     except Exception:
         _tell(name, failed=True)
         raise
@@ -80,18 +80,26 @@ def _counted(name: str, given: Any) -> Any:
 def _run(name: str, given: Any) -> Any:
     around = (*_around.get(), name)
     _require_end(around)
-    run = import_module(f"skills._code.{name}").run
     entered = _around.set(around)
     try:
+        run = import_module(f"skills._code.{name}").run
         # What it is given is its own: it may change it.
         result = run(json.loads(_as_json(name, given)))
-        if not run.__code__.co_flags & _CO_COROUTINE:
-            return result
-        import asyncio
-
-        return asyncio.run(result)
+        return _awaited(result) if hasattr(result, "__await__") else result
+    except SystemExit as end:
+        message = "The skill ended its program instead of returning a result."
+        raise SkillError(message, server="skills", tool=name) from end
     finally:
         _around.reset(entered)
+
+
+def _awaited(result: Any) -> Any:
+    import asyncio  # a program without it does not wait for it to load
+
+    async def wait() -> Any:
+        return await result
+
+    return asyncio.run(wait())
 
 
 def _require_end(around: tuple[str, ...]) -> None:

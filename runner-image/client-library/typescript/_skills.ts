@@ -27,7 +27,8 @@ export async function callSkill<T>(skill: Skill, args: unknown): Promise<T> {
   const given: unknown = JSON.parse(checkedArguments(skill, args));
   await tell(skill.name, false);
   try {
-    return (await run(skill.name, given)) as T;
+    // The caller gets its own copy, with what JSON makes of it, as from a skill in the other language.
+    return JSON.parse(asJson(skill.name, await run(skill.name, given))) as T;
   } catch (error) {
     await tell(skill.name, true);
     throw error;
