@@ -50,7 +50,7 @@ export function SaveSkill({execution, onClose}) {
       <${Field} label="Description" hint="What it does, in one line. Search finds it by this.">
         <input type="text" required maxlength=${MOST_DESCRIBED} autocomplete="off" value=${description} onInput=${({target}) => setDescription(target.value)} />
       <//>
-      <${Field} label="Example input, as JSON (optional)" hint=${problem || 'Names of variables that the program sets once to a plain value become what the skill is called with, such as {"status": "shipped"}.'}>
+      <${Field} label="Example input, as JSON (optional)" hint=${problem || 'Names of variables that the program sets once to a plain value become the parameters of the skill, such as {"status": "shipped"}.'}>
         <textarea class="mono" rows="3" spellcheck=${false} value=${example} aria-invalid=${problem ? 'true' : undefined} onInput=${({target}) => setExample(target.value)}></textarea>
       <//>
       ${error && html`<${Problem} error=${error} />`}

@@ -48,7 +48,7 @@ export function SkillActions({skill, onChange, onError}) {
         <code>${shortVersion(version)}</code>, which <${Said}>${author}<//> saved.
       </p>
       <div class="confirm-touches"><${Touches} skill=${skill} /></div>
-      ${skill.approvedVersion && html`<p>It takes the place of version <code>${shortVersion(skill.approvedVersion)}</code>.</p>`}
+      ${skill.approvedVersion && html`<p>It replaces version <code>${shortVersion(skill.approvedVersion)}</code>.</p>`}
     <//>`}
     ${asking === 'retire' &&
     html`<${Confirm} title=${`Retire ${name}?`} yes="Retire it" onYes=${retire} onClose=${() => setAsking('')}>

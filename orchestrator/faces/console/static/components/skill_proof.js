@@ -18,7 +18,7 @@ export function Proof({skill}) {
       items=${[
         ['Proven', author === BUILT_IN ? null : html`<${Moment} at=${proof.provenAt} />`],
         ['Tool calls', count(proof.calls)],
-        ['Runs, for real', proof.executions.length ? proof.executions.map((id, index) => html`${index > 0 && ', '}<${Link} key=${id} class="mono" href=${executionPath(id)}>${shortId(id)}<//>`) : null],
+        ['Live runs', proof.executions.length ? proof.executions.map((id, index) => html`${index > 0 && ', '}<${Link} key=${id} class="mono" href=${executionPath(id)}>${shortId(id)}<//>`) : null],
       ]}
     />
     <${Replay} skill=${skill} />

@@ -60,7 +60,7 @@ function Shown({skill}) {
       <div class="beside-main">
         <${Panel} title="What it touches" class="is-touches">
           <${Touches} skill=${skill} linked />
-          ${skill.tools.length > 0 && inferred.includes('tools') && html`<p class="note">Nobody declared its tools: they are what its code imports, or what it called.</p>`}
+          ${skill.tools.length > 0 && inferred.includes('tools') && html`<p class="note">Its tools were not declared: they are what its code imports, or what it called.</p>`}
           <p class="note">
             Run by name, or by a program in the other language, it can call nothing else. A ${nameOf(language)} program that imports it runs it
             in its own process, with all that the program may call.
@@ -68,12 +68,12 @@ function Shown({skill}) {
         <//>
         ${remarks.length > 0 && html`<${Remarks} remarks=${remarks} />`}
         ${difference &&
-        html`<${Panel} title="Difference to the approved version" class="is-flush" actions=${html`<${Versions} skill=${skill} />`}><${Difference} text=${difference} /><//>`}
+        html`<${Panel} title="Difference from the approved version" class="is-flush" actions=${html`<${Versions} skill=${skill} />`}><${Difference} text=${difference} /><//>`}
         <${Panel} title="Code" class="is-flush" actions=${html`<span class="muted">${nameOf(language)}</span><${Copy} text=${code} />`}>
           <${Code} code=${code} language=${language} numbered label="Code of the skill" />
         <//>
         <${Schema} title="Input" schema=${skill.input} inferred=${inferred.includes('input')} empty="It takes no input." />
-        <${Schema} title="Result" schema=${skill.output} inferred=${inferred.includes('output')} empty="Nothing is known of it." />
+        <${Schema} title="Result" schema=${skill.output} inferred=${inferred.includes('output')} empty="Nothing is known about it." />
         <${Examples} examples=${examples} inferred=${inferred.includes('examples')} />
       </div>
       <div class="beside-side">
@@ -100,15 +100,15 @@ function Standing({skill}) {
     </div>`;
   }
   if (state === 'draft') {
-    return html`<div class="notice is-warn"><p><strong>Its proof failed, so it is a draft.</strong> Mend what the remarks say, and save it again under the same name. Only its author’s key can use it.</p></div>`;
+    return html`<div class="notice is-warn"><p><strong>Its proof failed, so it is a draft.</strong> Fix what the remarks say, and save it again under the same name. Only its author’s key can use it.</p></div>`;
   }
   if (state === 'stale') {
     return html`<div class="notice is-warn">
-      <p><strong>Nobody can use it: tools that it calls have changed since it was proven.</strong> Save a version that works with them, or bring the tools back as they were.</p>
+      <p><strong>Nobody can use it: tools that it calls have changed since it was proven.</strong> Save a version that works with them, or restore the tools as they were.</p>
       <ul class="told" aria-label="What changed">${drift.map((change) => html`<li key=${change}><${Prose} text=${change} /></li>`)}</ul>
     </div>`;
   }
-  return state === 'retired' ? html`<div class="notice"><p><strong>It is retired: nobody can use it.</strong> Save it again to propose it anew.</p></div>` : null;
+  return state === 'retired' ? html`<div class="notice"><p><strong>It is retired: nobody can use it.</strong> Save it again to propose it again.</p></div>` : null;
 }
 
 function Remarks({remarks}) {
@@ -136,7 +136,7 @@ function Schema({title, schema, inferred, empty}) {
   const told = kind(schema, schema);
   const saysMore = !['object', 'any'].includes(told); // than its fields do: a list, a number
   return html`<${Panel} title=${title} actions=${inferred && html`<${Badge} tone="info">inferred<//>`}>
-    ${inferred && html`<p class="note">Nobody gave this schema: it was read from the code, or from what the proof saw.</p>`}
+    ${inferred && html`<p class="note">This schema was inferred from the code, or from what the proof saw.</p>`}
     ${saysMore && html`<p class="schema-kind"><${Said}>${told}<//></p>`}
     ${hasFields && html`<${SchemaTree} schema=${schema} />`}
     ${!saysMore && !hasFields && html`<p class="note">${empty}</p>`}
@@ -196,7 +196,7 @@ function Run({skill}) {
   return html`<${Panel} title="Run it">
     <p class="note">
       ${versionInUse
-        ? html`By its name you get another version: <${Link} class="mono" href=${skillPath(name, versionInUse)}>${shortVersion(versionInUse)}<//>.`
+        ? html`Its name runs another version: <${Link} class="mono" href=${skillPath(name, versionInUse)}>${shortVersion(versionInUse)}<//>.`
         : 'You cannot use it now.'}
     </p>
   <//>`;

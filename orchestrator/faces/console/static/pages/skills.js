@@ -76,7 +76,7 @@ function Suggestions({suggestions, skills}) {
         </li>`;
       })}
     </ul>
-    <p class="note">Nothing is retired by itself.</p>
+    <p class="note">Nothing is retired automatically.</p>
   <//>`;
 }
 
