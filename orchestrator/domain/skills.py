@@ -28,6 +28,7 @@ MAX_EXAMPLES = 5
 MAX_EXAMPLE_BYTES = 16 * 1024
 MAX_USAGE_CHARACTERS = 500
 MAX_DEPTH = 3  # of skills that use skills
+MAX_LEVELS = 100  # of schemas, examples and results: what is nested more deeply, not every reader can read
 KEPT_RETIRED = 20  # of each author's versions that were retired, those that somebody may still want to read
 
 _ENTRY_POINT = "run"  # what the function of every Python skill is called
@@ -182,6 +183,17 @@ def _kind(schema: Any) -> str:
 def canonical_json(value: Any) -> bytes:
     """Write JSON in the one way that is hashed."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+
+
+def is_too_deep(value: Any) -> bool:
+    """Tell whether JSON is nested more deeply than MAX_LEVELS, looking at one level after the other."""
+    level = [value]
+    for _ in range(MAX_LEVELS):
+        containers = [each for each in level if isinstance(each, Mapping | list | tuple)]
+        level = [inner for each in containers for inner in (each.values() if isinstance(each, Mapping) else each)]
+        if not level:
+            return False
+    return any(isinstance(each, Mapping | list | tuple) for each in level)
 
 
 def require_skill_name(name: str) -> str:

@@ -40,12 +40,12 @@ class SkillBody(Body):
     uses: int
     failures: int
     last_used_at: str | None
-    drift: list[str] = Field(description="How the tools differ from those of its proof: with any, it is stale.")
+    drift: list[str] = Field(description="How its tools have changed since its proof; if they have, it is stale.")
 
 
 class SkillList(Body):
     skills: list[SkillBody]
-    suggestions: list[str] = Field(description="What could be retired, and why. Nothing is retired by itself.")
+    suggestions: list[str] = Field(description="What could be retired, and why. Nothing is retired automatically.")
 
 
 class TouchedBody(Body):
@@ -65,12 +65,12 @@ class SavedSkill(SkillBody):
     """A skill that was saved, and what its proof found."""
 
     remarks: list[RemarkBody]
-    inferred: list[str] = Field(description="Which of input, output, tools and examples nobody gave.")
+    inferred: list[str] = Field(description="Which of input, output, tools and examples were inferred.")
     proof: ProofBody | None
 
 
 class SkillDetail(SavedSkill):
-    """A skill with its code, and what an approver has to know."""
+    """A skill with its code, and what an approver needs to know."""
 
     code: str
     input: dict[str, Any]
@@ -79,7 +79,7 @@ class SkillDetail(SavedSkill):
     touches: list[TouchedBody] = Field(description="Every tool that it calls, also through the skills that it uses.")
     approved_version: str | None = Field(description="The version of this name that is approved now.")
     version_in_use: str | None = Field(description="The version that your programs get by this name; null if none.")
-    difference: str = Field(description="The difference to the approved version, as a unified diff; may be empty.")
+    difference: str = Field(description="The difference from the approved version, as a unified diff; may be empty.")
 
 
 def skill_body(skill: SkillVersion) -> SkillBody:

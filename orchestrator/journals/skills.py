@@ -38,7 +38,8 @@ ON CONFLICT (version, author) DO UPDATE SET recording = excluded.recording
 FORGET_RECORDING = "DELETE FROM skill_recordings WHERE version = :version AND author = :author"
 REPLACE_OWN = """
 UPDATE skills SET state = 'retired'
-WHERE author = :author AND name = :name AND version != :version AND state IN ('draft', 'proven')
+WHERE author = :author AND name = :name AND version != :version
+    AND (state = 'draft' OR (state = 'proven' AND :state = 'proven'))
 """
 APPROVE = "UPDATE skills SET state = 'approved', document = :document WHERE version = :version AND author = :author"
 RETIRE_APPROVED = """

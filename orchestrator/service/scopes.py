@@ -125,6 +125,15 @@ class Scope:
                 f"A call of a skill that is being proven must have at most {LARGEST_ARGUMENTS_BYTES} bytes."
             )
 
+    def require_result(self, size: int) -> None:
+        """Refuse a result that nobody waits for; that of a proof is recorded, and takes room there."""
+        if not self.returns or self.has_returned:
+            raise LimitExceeded("A result is handed back once, by a skill that was called.")
+        if self.recording is not None and not self.recording.has_room(size):
+            raise LimitExceeded(
+                f"The calls and results of a proof take at most {LARGEST_RECORDING_BYTES} bytes: use less data."
+            )
+
     def hand_back(self, value: Any) -> None:
         if not self.returns or self.has_returned:
             raise LimitExceeded("A result is handed back once, by a skill that was called.")

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import structlog
 
 from orchestrator.domain.access import SKILLS, Caller, Role
-from orchestrator.domain.errors import InvalidArguments, LimitExceeded, SkillNotFound, SkillStale, ToolUnavailable
+from orchestrator.domain.errors import InvalidArguments, LimitExceeded
 from orchestrator.domain.execution import Check, Ending, Language, Limits, Outcome, Shares, Stream
 from orchestrator.domain.json_schema import mismatches
 from orchestrator.domain.sandbox import Program
@@ -81,7 +81,7 @@ class SkillCalls:
 
     async def files_for(self, caller: Caller, program: str, language: Language) -> Mapping[str, str]:
         """Return the skills that a caller saved itself, for a program that may import them."""
-        if SKILLS not in program or not (own := self._shelf.own_tools(caller, caller.role)):
+        if SKILLS not in program or not (own := self._shelf.own_importable(caller, caller.role)):
             return {}
         return await asyncio.to_thread(self._files_of, own, caller.role, language)
 
@@ -137,10 +137,9 @@ class SkillCalls:
             self.count_use(caller, caller.role, name, failed=True)
 
     def count_use(self, caller: Caller, role: Role, name: str, *, failed: bool) -> None:
-        try:
-            self._shelf.count_use(self._shelf.callable(replace(caller, role=role), name), failed=failed)
-        except (SkillNotFound, SkillStale, ToolUnavailable):
-            return  # a program may say anything
+        used = self._shelf.usable(replace(caller, role=role), name)
+        if used is not None:  # a program may say anything
+            self._shelf.count_use(used, failed=failed)
 
     def _scope(self, skill: SkillVersion, around: tuple[str, ...] = (), *, returns: bool = False) -> Scope:
         """Narrow an execution to what a skill declares, and what the skills that it uses do."""

@@ -17,7 +17,7 @@ from orchestrator.domain.skills import BUILT_IN, SkillState, SkillVersion
 from orchestrator.domain.tools import Tool
 from orchestrator.domain.upstream import UpstreamState, UpstreamStatus
 from orchestrator.service.budget import Budget as Places
-from orchestrator.service.skill_proofs import ProofFailed, Proven, SkillProofs, candidate_of
+from orchestrator.service.skill_proofs import TOO_SLOW, ProofFailed, Proven, SkillProofs, candidate_of
 from orchestrator.service.skill_saving import SkillSaving
 from orchestrator.service.skill_shelf import SkillShelf
 
@@ -27,8 +27,10 @@ MOST_DIFFERENCES = 8
 STEPS_OF_A_SKILL = 20 * MAX_STEPS  # of checking all that was recorded of one
 REPLAYED_AT_ONCE = Shares(total=2, per_caller=1)
 SETTLED_AT_ONCE = Shares(total=4, per_caller=1)
-APPROVED_SECONDS, WAITING_SECONDS = 120.0, 20.0  # for all examples of one skill
+APPROVED_SECONDS, WAITING_SECONDS = 120.0, 20.0  # for running all examples of one skill
+QUEUE_SECONDS = 120.0  # for which it may wait besides to be run
 ROUND_SECONDS = 20.0  # for those of one author that wait for their approval
+LEAST_SECONDS = 0.5
 FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 1.0, 60.0
 Key = tuple[str, str]  # version and author
 # The daemon itself: it may see every tool, and calls none, for what it runs is answered from a recording.
@@ -69,7 +71,7 @@ class SkillDrift:
         self._edition = edition
         self._built_in = built_in
         self._clock = clock
-        self._looked_at: dict[bool, tuple[object, int]] = {}  # by whether it was at what is approved
+        self._looked_at: dict[bool, tuple[object, int, frozenset[str]]] = {}  # by whether it was at what is approved
         self._stale_with: dict[Key, dict[str, str]] = {}  # the tools that each is known not to fit
         self._failed: dict[Key, Failed] = {}
         self._turns = {
@@ -82,7 +84,7 @@ class SkillDrift:
 
         What is approved and what waits for that are looked at apart: nobody has read what waits, and it may take long.
         """
-        now = self._edition(), self._shelf.revision
+        now = self._edition(), self._shelf.revision, self._connected()
         if now == self._looked_at.get(of_approved):
             return
         turns: dict[str, list[SkillVersion]] = {}
@@ -109,13 +111,9 @@ class SkillDrift:
         failed = self._failed.get(key)
         if failed is not None and self._clock() < failed.again_at:
             return False
-        is_approved = skill.state is SkillState.APPROVED
         try:
-            async with asyncio.timeout(APPROVED_SECONDS if is_approved else WAITING_SECONDS):
+            async with asyncio.timeout(_seconds_for(skill) + QUEUE_SECONDS):
                 await self._settle(skill)
-        except TimeoutError:
-            await self._mark(skill, ["Its replay takes too long to be made anew: save it again."])
-            self._stale_with[key] = self._shelf.digests(skill.content, self._shelf.beside(skill)) or {}
         except Exception as error:
             wait = min(LONGEST_WAIT_SECONDS, 2 * failed.wait_seconds if failed is not None else FIRST_WAIT_SECONDS)
             self._failed[key] = Failed(self._clock() + wait, wait)
@@ -129,7 +127,7 @@ class SkillDrift:
         if skill.proof is None:
             return
         own = self._shelf.beside(skill)
-        connected = {status.server for status in self._statuses() if status.state is UpstreamState.CONNECTED}
+        connected = self._connected()
         tools = {path: self._shelf.tool(path, own) for path in skill.content.tools}
         missing = [path for path, tool in tools.items() if tool is None]
         gone = [path for path in missing if path.partition("/")[0] in {*(connected & self._shelf.servers), SKILLS}]
@@ -153,6 +151,9 @@ class SkillDrift:
             return
         if self._stale_with.get((skill.version, skill.author)) != digests:
             await self._prove_again(skill, [tool for tool in tools.values() if tool is not None], digests)
+
+    def _connected(self) -> frozenset[str]:
+        return frozenset(status.server for status in self._statuses() if status.state is UpstreamState.CONNECTED)
 
     def _what_became_of(self, path: str, own: Mapping[str, SkillVersion]) -> str:
         server, _, name = path.partition("/")
@@ -183,8 +184,11 @@ class SkillDrift:
 
     async def _replay(self, skill: SkillVersion, proven: Proven, tools: Sequence[Tool]) -> None:
         needed, codes = self._saving.needs(skill.content, self._shelf.beside(skill))
+        left = _seconds_for(skill)
         for run in proven.runs:
-            await self._proofs.replay(REPLAYER, candidate_of(skill, tools, needed, codes), run)
+            if left < LEAST_SECONDS:
+                raise ProofFailed("replay", TOO_SLOW)
+            left -= await self._proofs.replay(REPLAYER, candidate_of(skill, tools, needed, codes), run, left)
 
     async def _mark(self, skill: SkillVersion, drift: Sequence[str]) -> None:
         if skill.proof is not None and tuple(drift) != skill.drift:
@@ -217,27 +221,29 @@ class SkillDrift:
         return self._built_in(skill.name) if skill.author == BUILT_IN else await self._shelf.recording(skill)
 
 
+def _seconds_for(skill: SkillVersion) -> float:
+    return APPROVED_SECONDS if skill.state is SkillState.APPROVED else WAITING_SECONDS
+
+
 def _drift(proven: Proven, tools: Sequence[Tool]) -> list[str]:
-    """Say how the tools differ, if what was passed to them or came from them does not fit them any more."""
+    """Say how the tools differ, if what was passed to them or came from them does not fit them any more.
+
+    Whoever may use the skill reads this, so it has nothing of what was recorded, which only the author may read.
+    """
     now = {tool.path: tool for tool in tools}
-    found: list[str] = []
+    misfits: dict[str, None] = {}
     steps = Budget(STEPS_OF_A_SKILL)  # what is left out then, the replay tells
-    for run in proven.runs:
-        for call in run.calls:
-            tool = now.get(call.path)
-            if tool is None:
-                continue
-            passed = mismatches(tool.input_schema, call.arguments, call.path, budget=steps)
-            got = (call.result or {}).get("structuredContent")
-            returned = (
-                mismatches(tool.output_schema, got, f"result of {call.path}", budget=steps)
-                if tool.output_schema and got
-                else []
-            )
-            found += [*passed, *returned]
-    if not found:
-        return []
-    return list(dict.fromkeys([*_changes(proven, tools), *found]))
+    for call in (call for run in proven.runs for call in run.calls):
+        tool = now.get(call.path)
+        if tool is None or call.path in misfits:
+            continue
+        got = (call.result or {}).get("structuredContent")
+        if mismatches(tool.input_schema, call.arguments, budget=steps) or (
+            tool.output_schema and got and mismatches(tool.output_schema, got, budget=steps)
+        ):
+            misfits[call.path] = None
+    changes = _changes(proven, [tool for tool in tools if tool.path in misfits])
+    return changes or [f"`{path}` does not take or return what it did when the skill was proven." for path in misfits]
 
 
 def _changes(proven: Proven, tools: Sequence[Tool]) -> list[str]:

@@ -92,7 +92,10 @@ class Proven:
         return {"tools": tools, "runs": [run.as_document() for run in self.runs]}
 
     def packed(self) -> bytes:
-        return zlib.compress(json.dumps(self.as_document()).encode())
+        plain = json.dumps(self.as_document()).encode()
+        if len(plain) > LARGEST_UNPACKED_BYTES:
+            raise ProofFailed("recording", "What was recorded takes too much room with the schemas of its tools.")
+        return zlib.compress(plain)
 
     @classmethod
     def unpacked(cls, packed: bytes) -> Proven:
@@ -182,22 +185,28 @@ class SkillProofs:
         result = await self._run_candidate(caller, candidate, given, scope)
         _require_declared(scope)
         if recording.overflowed:
-            raise ProofFailed("recording", f"Its calls take more than {LARGEST_RECORDING_BYTES} bytes: use less data.")
+            message = f"Its calls and results take more than {LARGEST_RECORDING_BYTES} bytes: use less data."
+            raise ProofFailed("recording", message)
         _require_result(result, scope, "live run")
-        _require_json(scope.returned)
+        await asyncio.to_thread(_require_json, scope.returned)
         return Run(given, tuple(recording.calls[recorded:]), scope.returned), result.execution_id
 
-    async def replay(self, caller: Caller, candidate: Candidate, run: Run) -> None:
-        """Run the skill on what was recorded, with no server in reach; it must do and return the same."""
+    async def replay(self, caller: Caller, candidate: Candidate, run: Run, seconds: float = PROOF_SECONDS) -> float:
+        """Run the skill on what was recorded, with no server in reach; it must do and return the same.
+
+        Return how long it ran, without the time for which it waited to be run.
+        """
         replay = Replay(run.calls)
         scope = Scope(candidate.paths, (candidate.name,), returns=True, replay=replay)
-        result = await self._run_candidate(caller, candidate, run.input, scope)
+        result = await self._run_candidate(caller, candidate, run.input, scope, seconds)
         _require_declared(scope)
+        if result.outcome is Outcome.TIMED_OUT:
+            raise ProofFailed("replay", TOO_SLOW)
         if replay.unknown:
             called = ", ".join(dict.fromkeys(replay.unknown))
             raise ProofFailed("replay", f"The replay called {called} with other arguments than the live run. {SAME}")
         _require_result(result, scope, "replay")
-        _require_json(scope.returned)
+        await asyncio.to_thread(_require_json, scope.returned)
         where = await asyncio.to_thread(_first_difference, run.output, scope.returned)
         if where is not None:
             message = f"The replay returned something else at `{where}`. {SAME}"
@@ -205,15 +214,21 @@ class SkillProofs:
         if replay.left:
             named = ", ".join(list(dict.fromkeys(replay.left))[:MOST_NAMED])
             raise ProofFailed("replay", f"The replay did not call {named}. {SAME}")
+        return result.record.timings.run_seconds
 
     async def _run_candidate(
-        self, caller: Caller, candidate: Candidate, given: Mapping[str, Any], scope: Scope
+        self,
+        caller: Caller,
+        candidate: Candidate,
+        given: Mapping[str, Any],
+        scope: Scope,
+        seconds: float = PROOF_SECONDS,
     ) -> ExecutionResult:
         language = candidate.language
         files = await asyncio.to_thread(self._files, candidate)
         run = SkillRun(f"{candidate.name}@", scope, prepared=files, is_proof=True)
         code = driver(language, candidate.name, given)
-        return await self._run(caller, ProgramRequest(language, code, PROOF_SECONDS, check=Check.OFF, skill=run))
+        return await self._run(caller, ProgramRequest(language, code, seconds, check=Check.OFF, skill=run))
 
     def _files(self, candidate: Candidate) -> dict[str, str]:
         language, every = candidate.language, (*candidate.tools, *candidate.needed)
@@ -232,6 +247,7 @@ class SkillProofs:
             return await running.result()
 
 
+TOO_SLOW = "Its replay takes too long: give it examples that take less time."
 SAME = "With the same input and the same results of tools, a skill must do the same: pass times and the like as input."
 
 

@@ -21,15 +21,19 @@ from orchestrator.domain.errors import (
     ToolNotFound,
     TooManySkills,
 )
-from orchestrator.domain.execution import Check, Language, Mistake, Shares
-from orchestrator.domain.json_schema import mismatches, schema_of
+from orchestrator.domain.execution import Check, Language, Mistake, Outcome, Shares
+from orchestrator.domain.json_schema import MAX_STEPS, mismatches, schema_of
+from orchestrator.domain.json_schema import Budget as Steps
+from orchestrator.domain.ledger import CallOutcome
 from orchestrator.domain.names import Names
 from orchestrator.domain.skill_hygiene import remarks_on
 from orchestrator.domain.skills import (
+    BUILT_IN,
     MAX_CODE_BYTES,
     MAX_DESCRIPTION_CHARACTERS,
     MAX_EXAMPLE_BYTES,
     MAX_EXAMPLES,
+    MAX_LEVELS,
     MAX_SCHEMA_BYTES,
     MAX_TOOLS,
     Proof,
@@ -38,6 +42,7 @@ from orchestrator.domain.skills import (
     SkillState,
     SkillVersion,
     canonical_json,
+    is_too_deep,
     require_skill_name,
 )
 from orchestrator.domain.tools import JsonSchema, Tool
@@ -130,8 +135,10 @@ class SkillSaving:
                 approved = self._shelf.approved(proven.name)
                 is_known = approved is not None and self._shelf.shows(caller, approved)
                 if approved is not None and is_known and approved.version != proven.version:
-                    proven = replace(proven, remarks=(*proven.remarks, _comes_before(approved)))
+                    proven = replace(proven, remarks=(*proven.remarks, _beside(approved, proven)))
                 saved = await self._shelf.add(proven, recording)
+                if proven.proof is None and saved.proof is not None:
+                    saved = replace(saved, remarks=(*saved.remarks, _kept(saved)))
         log.info("skill.saved", skill=saved.name, version=saved.version, author=saved.author, state=saved.state)
         return saved
 
@@ -141,10 +148,10 @@ class SkillSaving:
         progress("examining the code")
         parameters = _parameters(draft)
         found = await self._proofs.examine(caller, draft.name, source.language, source.code, parameters)
-        if draft.tools is None:
-            declared = self._declared(caller, source.called or self._imported(caller, found["imports"]))
-        paths = {tool.path for tool in declared}
         imported = self._known_imports(caller, found["imports"])
+        if draft.tools is None:
+            declared = self._declared(caller, self._inferred_tools(caller, source, imported, found["imports"]))
+        paths = {tool.path for tool in declared}
         undeclared = [path for path in imported or () if path not in paths]
         content = SkillContent(
             name=draft.name,
@@ -158,9 +165,12 @@ class SkillSaving:
         )
         self._shelf.require_end(content, self._shelf.own(caller))
         if not content.input:
-            content = replace(content, input=_closed(schema_of(content.examples)))
-        _require_writable(content)
-        _require_fitting_examples(content)
+            schema = schema_of(content.examples)
+            if content.language is Language.TYPESCRIPT:
+                schema = _with_numbers(schema)
+            content = replace(content, input=_closed(schema))
+        await asyncio.to_thread(_require_writable, content)
+        await asyncio.to_thread(_require_fitting_examples, content)
         await _require_clean(content)  # of what was found out nobody has seen anything yet
         is_told = imported is not None and not undeclared
         return _Found(content, declared, undeclared, is_told, {} if draft.output else found["output"] or {})
@@ -174,7 +184,7 @@ class SkillSaving:
         if draft.from_execution == LAST:
             record = await self._records.newest_own(caller, of_skills=False)
             if record is None:
-                raise InvalidRequest("You have run no program that could be kept.")
+                raise InvalidRequest("Your key has run no program lately: give `code`, or the id of an execution.")
         else:
             record = await self._records.visible(caller, draft.from_execution or "")
         code = await self._records.program(record)
@@ -182,7 +192,10 @@ class SkillSaving:
             raise InvalidRequest(f"Execution {record.id} did not run a program that could be kept.")
         if draft.language not in (None, record.language):
             raise InvalidRequest(f"`language` must be {record.language}, which execution {record.id} was in.")
-        called = tuple(dict.fromkeys(f"{call.server}/{call.tool}" for call in record.tool_calls))
+        if record.outcome is not Outcome.COMPLETED:
+            raise InvalidRequest(f"Execution {record.id} did not complete: keep a program that worked.")
+        answered = (call for call in record.tool_calls if call.outcome in (CallOutcome.DONE, CallOutcome.TOOL_ERROR))
+        called = tuple(dict.fromkeys(f"{call.server}/{call.tool}" for call in answered))
         return _Source(record.language, code, called)
 
     @contextmanager
@@ -222,6 +235,24 @@ class SkillSaving:
         if len(declared) > MAX_TOOLS:
             raise InvalidRequest(f"`tools` must have at most {MAX_TOOLS} entries.")
         return declared
+
+    def _inferred_tools(
+        self,
+        caller: Caller,
+        source: _Source,
+        imported: Sequence[str] | None,
+        imports: Sequence[Sequence[str | None]],
+    ) -> Sequence[str]:
+        """Return what the code imports, and what it called besides, unless a skill that it imports calls that."""
+        if imported is None:
+            return source.called or self._imported(caller, imports)
+        own = self._shelf.own(caller)
+        through: set[str] = set()
+        for path in imported:
+            name = path.removeprefix(f"{SKILLS}/")
+            used = (own.get(name) or self._shelf.approved(name)) if name != path else None
+            through |= self._shelf.reach_of(used) if used is not None else set()
+        return [*imported, *(path for path in source.called or () if path not in through)]
 
     def _imported(self, caller: Caller, imports: Sequence[Sequence[str | None]]) -> list[str]:
         """Return the paths of what the code imports, which it names by identifiers."""
@@ -278,6 +309,10 @@ class SkillSaving:
         inferred = tuple(name for name in ("input", "output", "tools", "examples") if getattr(draft, name) is None)
         remarks = list(await _remarks_on(content))
         candidate = self._candidate(caller, content, found.declared)
+        digests = self._shelf.digests(content, self._shelf.own(caller))
+        # The tools of the skills that it uses are there as well, so that calling them would not fail.
+        if not candidate.paths.isdisjoint(found.undeclared):
+            return _saved(caller, content, inferred, remarks, None), None
         mistakes = await self._mistakes(caller, draft, found, candidate, progress)
         if mistakes and draft.check is Check.STRICT:  # nothing is run, so nothing is touched
             return _saved(caller, content, inferred, (*remarks, *mistakes), None), None
@@ -302,7 +337,8 @@ class SkillSaving:
                     raise ProofFailed("output", " ".join(wrong), f"examples[{number - 1}]")
                 progress(f"replaying example {number} of {len(runs)}")
                 await self._proofs.replay(caller, candidate, run)
-            proof = Proof(time.time(), self._digests(caller, content), tuple(executions), _calls(runs))
+            self._require_unchanged(caller, content, digests)
+            proof = Proof(time.time(), digests or {}, tuple(executions), _calls(runs))
             proven = Proven(tuple(runs), (*candidate.tools, *candidate.needed))
             recording = await asyncio.to_thread(proven.packed)  # it may have some megabytes
         except ProofFailed as failure:
@@ -318,11 +354,10 @@ class SkillSaving:
         progress("checking the code")
         return tuple(_remark(mistake) for mistake in await self._proofs.check(caller, candidate))
 
-    def _digests(self, caller: Caller, content: SkillContent) -> dict[str, str]:
-        digests = self._shelf.digests(content, self._shelf.own(caller))
-        if digests is None:
-            raise ProofFailed("tools", "A tool that it calls disappeared while it was proven. Save it again.")
-        return digests
+    def _require_unchanged(self, caller: Caller, content: SkillContent, before: dict[str, str] | None) -> None:
+        """Its proof is for the tools that it was run with."""
+        if before is None or self._shelf.digests(content, self._shelf.own(caller)) != before:
+            raise ProofFailed("tools", "A tool that it calls disappeared or changed during the proof. Save it again.")
 
 
 def _saved(
@@ -348,12 +383,22 @@ def _undeclared(paths: Sequence[str]) -> Remark:
     return Remark("undeclared", f"The code imports {', '.join(paths[:5])}, which `tools` must name.", "tools")
 
 
-def _comes_before(approved: SkillVersion) -> Remark:
+def _beside(approved: SkillVersion, saved: SkillVersion) -> Remark:
+    """Say which of two versions is used until somebody approves the new one."""
+    version = approved.version[:12]
+    if approved.author == BUILT_IN:
+        return Remark("replaces", f"The built-in {saved.name} stays in use until this one is approved.")
+    if saved.proof is None:
+        return Remark("replaces", f"The approved version {version} stays in use.")
     return Remark(
         "replaces",
-        f"Whoever uses your key gets it instead of the approved version {approved.version[:12]}, which is what others "
-        "get until this one is approved. Retire it to have that back.",
+        f"Whoever uses your key gets it instead of the approved version {version}, which is what others get until this "
+        f"one is approved. `code-executor skills retire {saved.name}` brings that back.",
     )
+
+
+def _kept(saved: SkillVersion) -> Remark:
+    return Remark("kept", f"It stays {saved.effective_state}: the same content was proven before.")
 
 
 def _given(draft: SkillDraft, source: _Source) -> SkillContent:
@@ -431,14 +476,21 @@ async def _with_output(content: SkillContent, values: Sequence[Any]) -> SkillCon
 def _with_numbers(schema: Any) -> Any:
     match schema:
         case dict():
-            return {
-                name: "number" if (name, value) == ("type", "integer") else _with_numbers(value)
-                for name, value in schema.items()
-            }
+            return {word: _with_numbers(value) for word, value in schema.items()} | _number_type(schema.get("type"))
         case list():
-            return ["number" if item == "integer" else _with_numbers(item) for item in schema]
+            return [_with_numbers(item) for item in schema]
         case _:
             return schema
+
+
+def _number_type(kinds: Any) -> dict[str, Any]:
+    match kinds:
+        case "integer":
+            return {"type": "number"}
+        case list():
+            return {"type": ["number" if kind == "integer" else kind for kind in kinds]}
+        case _:  # none, or a property of that name
+            return {}
 
 
 def _closed(schema: dict[str, Any]) -> dict[str, Any]:
@@ -470,13 +522,20 @@ def _require_small(draft: SkillDraft, source: _Source) -> None:
     if draft.examples is not None and not 1 <= len(draft.examples) <= MAX_EXAMPLES:
         raise InvalidRequest(f"`examples` must have 1 to {MAX_EXAMPLES} entries.")
     for number, example in enumerate(draft.examples or ()):
-        if len(_written(f"examples[{number}]", example)) > MAX_EXAMPLE_BYTES:
-            raise InvalidRequest(f"`examples[{number}]` must have at most {MAX_EXAMPLE_BYTES} bytes.")
+        _require_small_example(number, example)
+
+
+def _require_small_example(number: int, example: Mapping[str, Any]) -> None:
+    if len(_written(f"examples[{number}]", example)) > MAX_EXAMPLE_BYTES:
+        raise InvalidRequest(f"`examples[{number}]` must have at most {MAX_EXAMPLE_BYTES} bytes.")
 
 
 def _require_writable(content: SkillContent) -> None:
     """Refuse what was found out and cannot be kept, as what is given is refused."""
-    _written("examples", content.examples)
+    if (size := len(content.code.encode())) > MAX_CODE_BYTES:
+        raise InvalidRequest(f"`code` must have at most {MAX_CODE_BYTES} bytes; written as a function, it has {size}.")
+    for number, example in enumerate(content.examples):
+        _require_small_example(number, example)
     for name in ("input", "output"):
         if len(_written(name, getattr(content, name))) > MAX_SCHEMA_BYTES:
             raise InvalidRequest(
@@ -486,12 +545,16 @@ def _require_writable(content: SkillContent) -> None:
 
 def _written(name: str, value: Any) -> bytes:
     try:
-        return canonical_json(value)
+        written = canonical_json(value)
     except (ValueError, RecursionError, UnicodeEncodeError) as error:
         raise InvalidRequest(f"`{name}` must be JSON that is not nested too deeply.") from error
+    if is_too_deep(value):
+        raise InvalidRequest(f"`{name}` must be nested at most {MAX_LEVELS} levels deep.")
+    return written
 
 
 def _require_fitting_examples(content: SkillContent) -> None:
+    steps = Steps(MAX_EXAMPLES * MAX_STEPS)
     for number, example in enumerate(content.examples):
-        if wrong := mismatches(content.input, dict(example), f"examples[{number}].input"):
+        if wrong := mismatches(content.input, dict(example), f"examples[{number}].input", budget=steps):
             raise InvalidRequest(" ".join(wrong))

@@ -143,15 +143,26 @@ class SkillShelf:
         return tuple(skill for skill in self._saved.values() if skill.state is SkillState.PROVEN)
 
     def own(self, caller: Caller) -> dict[str, SkillVersion]:
-        """Return what a caller saved and nobody has approved, unless something newer of that name was approved."""
-        return self.own_of(caller.key_name)
+        """Return what a caller's programs get of what it saved: all that comes before what is approved for it."""
+        return self._own(caller.key_name, lambda approved: self.is_for(caller.role, approved))
 
     def own_of(self, author: str) -> dict[str, SkillVersion]:
+        return self._own(author, lambda approved: True)
+
+    def _own(self, author: str, is_seen: Callable[[SkillVersion], bool]) -> dict[str, SkillVersion]:
+        """Return one version of each name.
+
+        What is approved gives way only to what is newer, proven and not stale, and what is built in to nothing.
+        """
         own: dict[str, SkillVersion] = {}
-        for skill in (self._saved[key] for key in self._open.get(author, ())):
+        for skill in sorted((self._saved[key] for key in self._open.get(author, ())), key=_usefulness):
             approved = self._approved.get(skill.name)
-            if approved is None or (approved.approved_at or 0) < skill.created_at:
-                own[skill.name] = skill
+            if approved is not None and is_seen(approved):
+                is_newer = (approved.approved_at or 0) < skill.created_at
+                is_proven = skill.effective_state is SkillState.PROVEN
+                if approved.author == BUILT_IN or not is_newer or not is_proven:
+                    continue
+            own[skill.name] = skill
         return own
 
     def names_of(self, author: str) -> frozenset[str]:
@@ -184,7 +195,7 @@ class SkillShelf:
         return is_shown and self.is_for(caller.role, skill)
 
     def _has_its_tools(self, skill: SkillVersion) -> bool:
-        return all("/".join(path) in self._tools for path in self.requires(skill.content))
+        return all(path in self._tools for path in self._tools_of(skill.content))
 
     def find(self, caller: Caller, name: str, version: str | None = None) -> SkillVersion:
         """Return one version, or the one that the caller would use; what is not for it is as if it were not there.
@@ -199,8 +210,8 @@ class SkillShelf:
             raise self._missing(caller, name)
         every = (skill for skill in (*self._approved.values(), *self._saved.values()) if skill.name == name)
         same = [skill for skill in every if _begins(skill, version)]
-        # Of those who saved the same, each finds its own first; the others find what is approved.
-        for skill in sorted(same, key=lambda skill: skill.author != caller.key_name):
+        # Of those who saved the same, each finds its own first; the others find what works, and what is approved first.
+        for skill in sorted(same, key=lambda skill: (skill.author != caller.key_name, _is_stale(skill))):
             if self.shows(caller, skill):
                 return skill
         raise SkillNotFound(f"There is no skill {name} with version {version}.")
@@ -227,9 +238,8 @@ class SkillShelf:
 
     def callable(self, caller: Caller, name: str, *, only_approved: bool = False) -> SkillVersion:
         """Return the version that the caller's programs get; raise SkillStale if the tools have changed under it."""
-        own = {} if only_approved else self.own(caller)
-        found = own.get(name) or self._approved.get(name)
-        if found is None or not self.is_for(caller.role, found):
+        found = self._in_use(caller, name, only_approved=only_approved)
+        if found is None:
             raise self._missing(caller, name)
         if found.effective_state is SkillState.STALE:
             raise SkillStale(f"The tools that {name} calls have changed since it was proven. {' '.join(found.drift)}")
@@ -237,12 +247,22 @@ class SkillShelf:
             raise ToolUnavailable(f"A tool that {name} calls is not there, or has changed just now. Try again.")
         return found
 
+    def _in_use(self, caller: Caller, name: str, *, only_approved: bool = False) -> SkillVersion | None:
+        own = {} if only_approved else self.own(caller)
+        found = own.get(name) or self._approved.get(name)
+        return found if found is not None and self.is_for(caller.role, found) else None
+
+    def usable(self, caller: Caller, name: str) -> SkillVersion | None:
+        """Return the version that the caller's programs get, if it can be called now."""
+        found = self._in_use(caller, name)
+        if found is None or _is_stale(found) or not self._can_be_offered(found):
+            return None
+        return found
+
     def version_in_use(self, caller: Caller, name: str) -> str | None:
         """Return the version that the caller's programs get, if they get one."""
-        try:
-            return self.callable(caller, name).version
-        except (SkillNotFound, SkillStale, ToolUnavailable):
-            return None
+        found = self.usable(caller, name)
+        return found.version if found is not None else None
 
     # What a skill calls.
 
@@ -254,13 +274,15 @@ class SkillShelf:
         return role.may_call(SKILLS, skill.name, self.requires(skill.content, self.beside(skill)))
 
     def requires(self, content: SkillContent, own: Mapping[str, SkillVersion] | None = None) -> Paths:
-        """Return every tool that a skill calls, also through the skills that it uses, as far as these are there."""
+        """Return every tool and every skill that a skill calls, also through the skills that it uses."""
+        paths = _paths_of(content, self.used_by(content, own))
+        return tuple((server, tool) for server, _, tool in (path.partition("/") for path in paths))
+
+    def _tools_of(self, content: SkillContent, own: Mapping[str, SkillVersion] | None = None) -> Sequence[str]:
+        """Return the paths of the same without the skills that are there, which call what is among them as well."""
         used = self.used_by(content, own)
-        return tuple(
-            (server, tool)
-            for server, _, tool in (path.partition("/") for path in _paths_of(content, used))
-            if server != SKILLS or tool not in used
-        )
+        there = {f"{SKILLS}/{name}" for name in used}
+        return [path for path in _paths_of(content, used) if path not in there]
 
     def used_by(
         self, content: SkillContent, own: Mapping[str, SkillVersion] | None = None
@@ -300,10 +322,10 @@ class SkillShelf:
 
     def touched(self, skill: SkillVersion) -> list[Touched]:
         found = []
-        for server, name in self.requires(skill.content, self.beside(skill)):
-            tool = self._tools.get(f"{server}/{name}")
+        for path in self._tools_of(skill.content, self.beside(skill)):
+            tool = self._tools.get(path)
             hint = tool.annotations.get("readOnlyHint") if tool is not None else None
-            found.append(Touched(f"{server}/{name}", hint if isinstance(hint, bool) else None, tool is not None))
+            found.append(Touched(path, hint if isinstance(hint, bool) else None, tool is not None))
         for name, used in self.used_by(skill.content, self.beside(skill)).items():
             path = f"{SKILLS}/{name}"
             only_reads = self.as_tool(used, self.beside(used)).annotations.get("readOnlyHint")
@@ -359,11 +381,11 @@ class SkillShelf:
         if skill.drift:
             return True
         digests = self.digests(skill.content, self.beside(skill))
-        return digests is not None and (skill.proof is None or digests == skill.proof.digests)
+        is_draft = skill.state is SkillState.DRAFT  # which its author may try as it is
+        return digests is not None and (is_draft or (skill.proof is not None and digests == skill.proof.digests))
 
     def as_tool(self, skill: SkillVersion, own: Mapping[str, SkillVersion] | None = None) -> Tool:
-        requires = self.requires(skill.content, own)
-        known = [self._tools.get("/".join(path)) for path in requires]
+        known = [self._tools.get(path) for path in self._tools_of(skill.content, own)]
         only_reads = all(tool is not None and tool.annotations.get("readOnlyHint") is True for tool in known)
         return Tool(
             server=SKILLS,
@@ -372,13 +394,18 @@ class SkillShelf:
             input_schema=skill.content.input,
             output_schema=skill.content.output or None,
             annotations={"readOnlyHint": True} if only_reads else {},
-            skill=SkillTraits(skill.version, skill.content.language, requires, skill.drift),
+            skill=SkillTraits(skill.version, skill.content.language, self.requires(skill.content, own), skill.drift),
         )
 
     def own_tools(self, caller: Caller, role: Role) -> tuple[Tool, ...]:
+        return tuple(tool for tool in self.own_importable(caller, role) if tool.skill is None or not tool.skill.drift)
+
+    def own_importable(self, caller: Caller, role: Role) -> tuple[Tool, ...]:
+        """Return the stale ones, too: importing one says how its tools have changed."""
         own = self.own(caller)
-        usable = (skill for skill in own.values() if skill.effective_state is not SkillState.STALE)
-        return tuple(_told_as_own(self.as_tool(skill, own), skill) for skill in usable if self.is_for(role, skill))
+        return tuple(
+            _told_as_own(self.as_tool(skill, own), skill) for skill in own.values() if self.is_for(role, skill)
+        )
 
     def code(self, name: str, version: str) -> str | None:
         for skill in (self._approved.get(name), self._built_in.get(name), *self._saved.values()):
@@ -390,13 +417,13 @@ class SkillShelf:
 
     @_finished
     async def add(self, saved: SkillVersion, recording: bytes | None) -> SkillVersion:
-        """Keep a version and return it as it is now: one that is approved already stays so, and as it was proven."""
+        """Keep a version and return it as it is now: a proof that failed takes away neither an approval nor a proof."""
         key = saved.version, saved.author
         async with self._writing:
             before = self._saved.get(key)
             if before is not None:
                 if _outlasts(before, saved):
-                    return before
+                    return replace(before, remarks=saved.remarks)
                 saved = replace(saved, uses=before.uses, failures=before.failures, last_used_at=before.last_used_at)
             await self._store.save(saved, recording)
             kept = {
@@ -584,9 +611,19 @@ def _name(skill: SkillVersion) -> str:
     return skill.name
 
 
+def _is_stale(skill: SkillVersion) -> bool:
+    return skill.effective_state is SkillState.STALE
+
+
+def _usefulness(skill: SkillVersion) -> tuple[int, float]:
+    states = (SkillState.STALE, SkillState.DRAFT, SkillState.PROVEN)
+    return states.index(skill.effective_state), skill.created_at
+
+
 def _is_replaced_by(skill: SkillVersion, saved: SkillVersion) -> bool:
+    """Tell whether a version makes another one of its author's pointless: a draft leaves what is proven."""
     same = (skill.author, skill.name) == (saved.author, saved.name) and skill.version != saved.version
-    return same and skill.state in OPEN
+    return same and (skill.state is SkillState.DRAFT or (skill.state in OPEN and saved.state is SkillState.PROVEN))
 
 
 def _outlasts(before: SkillVersion, saved: SkillVersion) -> bool:
@@ -594,9 +631,9 @@ def _outlasts(before: SkillVersion, saved: SkillVersion) -> bool:
 
     A stale one needs a new approval, because its tools are not those that it was approved with.
     """
-    if before.state is not SkillState.APPROVED:
-        return False
-    return before.effective_state is SkillState.APPROVED or saved.state is SkillState.DRAFT
+    if saved.state is SkillState.DRAFT:  # perhaps because a server was down
+        return before.state in (SkillState.PROVEN, SkillState.APPROVED)
+    return before.state is SkillState.APPROVED and not _is_stale(before)
 
 
 def _without_forgotten(saved: Mapping[Key, SkillVersion], author: str) -> Mapping[Key, SkillVersion]:

@@ -280,7 +280,7 @@ class ToolCalls:
                 raise
             for policy in reversed(self._policies):
                 result = await policy.after(call, result)
-            result, text = await _written(result)
+            result, text = await _written(result, is_large=described.skill is not None)
         recording = scope.recording if scope is not None else None
         if recording is not None and recording.has_room(request_bytes + len(text)):
             await room.in_turn(partial(recording.note, described.path, arguments, result, None))
@@ -321,7 +321,7 @@ class ToolCalls:
     async def _replayed(self, grant: Grant, entry: LedgerEntry, result: CallResult) -> Answer:
         result, text = await _written(result)
         grant.count_bytes(len(text))
-        await entry.finish(CallOutcome.TOOL_ERROR if is_failure(result) else CallOutcome.DONE, result_bytes=len(text))
+        await entry.finish(CallOutcome.REPLAYED, result_bytes=len(text))
         return Answer(result, text)
 
     async def _observe_large(self, role: Role, tool: Tool, result: LargeResult, room: ResultRoom) -> None:
@@ -341,7 +341,7 @@ def _name(field: str, value: object) -> str:
     raise InvalidArguments(f"`{field}` must be a name of 1 to {MAX_NAME_CHARACTERS} characters.")
 
 
-async def _written(result: CallResult) -> tuple[CallResult, Text]:
+async def _written(result: CallResult, *, is_large: bool = False) -> tuple[CallResult, Text]:
     """Return a result that every program can read, and its JSON."""
     if isinstance(result, LargeResult):
         return result, result.text
@@ -350,7 +350,7 @@ async def _written(result: CallResult) -> tuple[CallResult, Text]:
     size = sum(len(str(piece.get("text") or piece.get("data") or "")) for piece in pieces if isinstance(piece, dict))
     try:
         # What a server sends is not decoded if it is large, but a policy or a built-in server may make it so.
-        return await asyncio.to_thread(_as_json, result) if size > FREE_BYTES else _as_json(result)
+        return await asyncio.to_thread(_as_json, result) if is_large or size > FREE_BYTES else _as_json(result)
     except RecursionError:
         raise LimitExceeded("The result is nested too deeply.") from None
 

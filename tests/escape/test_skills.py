@@ -120,14 +120,19 @@ def run(input):
     assert (await place.admin.python("print(1)"))["output"] == "1\n"
 
 
+async def _executions(api: Api) -> dict[str, dict]:
+    listed = (await api.get("/executions?limit=50"))[1]["executions"]
+    return {each["executionId"]: each for each in listed}
+
+
 async def test_examining_code_runs_none_of_it(place):
     code = "open('/workspace/out/ran', 'w').write('x')\nraise SystemExit(3)\n\ndef run(input):\n    return 1\n"
+    before = await _executions(place.developer)
     reply = await saved(place.developer, code)
     assert reply["state"] == "draft"
-    listed = (await place.developer.get("/executions?limit=5"))[1]["executions"]
-    examined = min(
-        (each for each in listed if (each["skill"] or "").startswith("attack@")), key=lambda e: e["acceptedAt"]
-    )
+    added = {id_: each for id_, each in (await _executions(place.developer)).items() if id_ not in before}
+    assert {(each["skill"] or "").partition("@")[0] for each in added.values()} == {"attack"}
+    examined = min(added.values(), key=lambda each: each["acceptedAt"])
     assert (examined["outcome"], examined["fileCount"]) == ("completed", 0)
 
 

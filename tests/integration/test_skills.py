@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 
 from orchestrator.adapters.tokens import O200kTokenCounter
 from orchestrator.domain.skills import SkillContent
 from tests.support.api import Api, eventually
 from tests.support.daemon_process import DaemonProcess
 from tests.support.installation import PROJECT, Installation
-from tests.support.upstream_server import ScriptedProxy, serving, tool
+from tests.support.mcp_clients import MODERN, http_client
+from tests.support.upstream_server import ScriptedProxy, reply, serving, text_result, tool
 
 ECHO = """
 from servers.postgres import echo
@@ -186,7 +188,7 @@ async def test_until_it_is_approved_only_its_author_finds_a_skill(place):
     assert (await place.admin.post("/skills/say/run", {"input": {"text": "a"}}))[0] == 404
 
 
-async def test_a_role_that_loses_a_tool_loses_the_skill_everywhere_within_a_second(place):
+async def test_a_role_that_loses_a_tool_loses_the_skill_everywhere_soon(place):
     await saved_and_approved(place)
     assert await lists(place.developer, "say")
     roles = json.loads(place.roles.read_text())
@@ -196,8 +198,7 @@ async def test_a_role_that_loses_a_tool_loses_the_skill_everywhere_within_a_seco
     async def is_gone() -> bool:
         return not await lists(place.developer, "say")
 
-    async with asyncio.timeout(2):
-        await eventually(is_gone, seconds=2)
+    await eventually(is_gone, seconds=5)
     assert (await place.developer.get("/skills/say"))[0] == 404
     assert (await place.developer.get("/tools/info/skills/say"))[0] == 404
     found = (await place.developer.get("/tools/search?q=say+a+text"))[1]["tools"]
@@ -383,19 +384,51 @@ async def test_a_program_that_ran_becomes_a_skill_by_its_execution(place, langua
     assert json.loads(result["output"]) == {"text": "customers"}
 
 
+# A row that answers every query of table_profile.
+PROFILED = {
+    "column_name": "id",
+    "data_type": "integer",
+    "count": 3,
+    "nulls": 0,
+    "distinct_values": 3,
+    "min": "1",
+    "max": "3",
+    "value": "1",
+}
+
+
+async def run_any_sql(_: web.Request, message: dict) -> web.StreamResponse:
+    return web.json_response(reply(message, text_result(json.dumps([PROFILED]))))
+
+
 async def test_naming_an_execution_or_a_skill_costs_fewer_tokens_than_its_code(place):
+    place.proxy.behaviours["run_sql"] = run_any_sql
+    takes_sql = {"type": "object", "properties": {"sql": {"type": "string"}}, "required": ["sql"]}
+    place.proxy.tools["postgres"].append(tool("run_sql", inputSchema=takes_sql))
+    await eventually(lambda: has_description(place.admin, "The tool run_sql."), seconds=20)
+    code = (PROJECT / "orchestrator" / "skills" / "table_profile.py").read_text()
+    program = code.replace("execute_sql", "run_sql").replace("def run(input", "def profiled(input")
+    program += '\n\ntable = "orders"\nprint(profiled({"table": table}))\n'
+    sent = {
+        "execute_code": {"code": program, "language": "python"},
+        "save_skill": {
+            "name": "profile_table",
+            "description": "Profiles a table.",
+            "fromExecution": "last",
+            "examples": '[{"table": "orders"}]',
+        },
+        "run_skill": {"name": "profile_table", "input": '{"table": "orders"}'},
+    }
+    async with http_client(place.developer.url, place.installation.keys["developer"], MODERN) as client:
+        replies = {name: await client.call_tool(name, arguments) for name, arguments in sent.items()}
+    texts = {name: each.content[0].text for name, each in replies.items()}
+    assert "'top': [{'value': '1', 'count': 3}]" in texts["execute_code"], texts
+    assert ": proven, " in texts["save_skill"], texts
+    assert '"top": [{"value": "1", "count": 3}]' in texts["run_skill"], texts
     count = O200kTokenCounter().count
-    program = (PROJECT / "orchestrator" / "skills" / "table_profile.py").read_text()
-    as_code = count(json.dumps({"code": program, "language": "python"}))
-    by_execution = count(
-        json.dumps(
-            {"name": "profile", "description": "Profiles a table.", "fromExecution": "909d24578ddc4b179d15a81002a4f719"}
-        )
-    )
-    by_name = count(json.dumps({"name": "table_profile", "input": '{"table": "orders"}'}))
-    print(f"sending the code {as_code} tokens, fromExecution {by_execution}, run_skill {by_name}")
-    assert by_execution < as_code
-    assert by_name < by_execution
+    tokens = {name: count(json.dumps(arguments)) for name, arguments in sent.items()}
+    print(f"tokens sent: {tokens}")
+    assert tokens["run_skill"] < tokens["save_skill"] < tokens["execute_code"]
 
 
 async def test_skills_that_call_each_other_end_with_the_way_they_took(place):
@@ -434,7 +467,7 @@ async def test_skills_that_call_each_other_end_with_the_way_they_took(place):
     assert (status, refused["detail"]) == (422, "Skills may be at most 3 deep: fourth → third → second → first.")
 
 
-async def test_a_skill_that_calls_itself_through_the_gateway_ends_with_the_way_it_took(place):
+async def test_a_skill_that_calls_itself_through_the_gateway_is_denied_what_it_does_not_declare(place):
     code = """
 from servers._client import ask
 import json
@@ -446,7 +479,7 @@ def run(input):
     assert saved["state"] == "draft"
     ran = (await place.developer.post("/skills/say/run", {}))[1]
     assert ran["outcome"] == "failed"
-    assert "does not declare skills/say" in ran["stderr"] or "must not call themselves" in ran["stderr"]
+    assert "does not declare skills/say" in ran["stderr"], ran
 
 
 async def test_a_skill_survives_a_restart_with_its_state_and_its_uses(tmp_path):

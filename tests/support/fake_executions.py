@@ -12,7 +12,7 @@ from typing import Any
 
 from orchestrator.domain.access import Caller
 from orchestrator.domain.errors import OrchestratorError
-from orchestrator.domain.execution import Execution, ExecutionResult, Outcome, State
+from orchestrator.domain.execution import Execution, ExecutionResult, Outcome, State, Timings
 from orchestrator.domain.upstream import CallResult
 from orchestrator.service.executions import ProgramRequest
 from orchestrator.service.running import RunningExecution
@@ -81,7 +81,9 @@ class FakeExecutions:
         self.requests: list[tuple[Caller, ProgramRequest]] = []
         self.fault: OrchestratorError | None = None
         self.running = 0
-        self.slow_skills: frozenset[str] = frozenset()  # whose runs never end
+        self.slow_skills: frozenset[str] = frozenset()  # whose runs take all the time that they have
+        self.waiting_skills: frozenset[str] = frozenset()  # whose runs never begin
+        self.seconds = 0.0  # that each run takes
         self.may_go_on = asyncio.Event()
         self.may_go_on.set()
 
@@ -103,14 +105,19 @@ class FakeExecutions:
         if self.fault is not None:
             raise self.fault
         self.running += 1
-        is_slow = request.skill is not None and request.skill.label.partition("@")[0] in self.slow_skills
+        name = request.skill.label.partition("@")[0] if request.skill is not None else ""
         try:
-            await (asyncio.Event() if is_slow else self.may_go_on).wait()
+            await (asyncio.Event() if name in self.waiting_skills else self.may_go_on).wait()
         finally:
             self.running -= 1
         execution = Execution(execution_id, caller, request.language, request.code, limits(), time.time())
-        result = ExecutionResult(replace(execution.record(State.FINISHED), outcome=Outcome.COMPLETED))
+        ended_well = replace(
+            execution.record(State.FINISHED), outcome=Outcome.COMPLETED, timings=Timings(run_seconds=self.seconds)
+        )
+        result = ExecutionResult(ended_well)
         try:
+            if name in self.slow_skills:
+                raise ProgramEnded(Outcome.TIMED_OUT)
             result = replace(result, stdout=self._printed(request))
         except ProgramEnded as ended:
             record = replace(result.record, outcome=ended.outcome, detail=ended.detail)

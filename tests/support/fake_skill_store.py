@@ -34,7 +34,8 @@ class FakeSkillStore:
         self.recordings[key] = recording
         for other, skill in self.held.items():
             is_same = (skill.author, skill.name) == (saved.author, saved.name)
-            if other != key and is_same and skill.state in OPEN:
+            is_pointless = skill.state is SkillState.DRAFT or saved.state is SkillState.PROVEN
+            if other != key and is_same and skill.state in OPEN and is_pointless:
                 self._retire(other)
         self._forget_retired(saved.author)
 

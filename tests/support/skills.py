@@ -8,6 +8,7 @@ from typing import Any
 from orchestrator.domain.execution import Language
 from orchestrator.domain.skills import BUILT_IN, Proof, SkillContent, SkillState, SkillVersion
 from orchestrator.domain.tools import JsonSchema, Tool
+from orchestrator.service.skill_shelf import tool_digest
 
 TAKES_TEXT = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
 RETURNS_COUNT = {"type": "object", "properties": {"count": {"type": "integer"}}, "required": ["count"]}
@@ -67,4 +68,6 @@ def skill(
 
 
 def built_in(name: str = "table_profile", **more: Any) -> SkillVersion:
-    return skill(name, BUILT_IN, SkillState.APPROVED, at=0.0, **more)
+    """Return one whose tools are those that it was proven with, unless its proof is given."""
+    digests = {path: tool_digest(tool(path)) for path in more.get("tools", ("postgres/query",))}
+    return skill(name, BUILT_IN, SkillState.APPROVED, at=0.0, **{"proof": Proof(1.0, digests), **more})

@@ -27,7 +27,7 @@ from orchestrator.domain.errors import (
 )
 from orchestrator.domain.json_text import Text
 from orchestrator.domain.pace import Paces
-from orchestrator.domain.skills import canonical_json
+from orchestrator.domain.skills import MAX_LEVELS, canonical_json, is_too_deep
 from orchestrator.faces.gateway.orders import (
     InfoOrder,
     Names,
@@ -267,6 +267,7 @@ class Gateway:
         grant.count_bytes(size)
         if grant.scope is None:
             raise ToolDenied("Only a skill that was called hands back a result.")
+        grant.scope.require_result(size)
         await room.in_turn(partial(_require_json, value := order.get("value")))
         grant.scope.hand_back(value)
         return b"{}"
@@ -287,6 +288,8 @@ def _require_json(value: object) -> None:
         raise InvalidArguments(
             "A skill must return JSON: no NaN, no infinite number and no half of a character."
         ) from None
+    if is_too_deep(value):
+        raise InvalidArguments(f"A skill must return JSON that is nested at most {MAX_LEVELS} levels deep.")
 
 
 def _require_unscoped(grant: Grant) -> None:

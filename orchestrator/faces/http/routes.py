@@ -454,7 +454,13 @@ ROUTES = (
         skills.run_skill,
         "runSkill",
         "Run a skill with an input, in a fresh sandbox",
-        (Reply("How it ended; its result is printed as JSON.", ExecutionReply, events=events.EVENTS),),
+        (
+            Reply(
+                "How it ended. It prints its result: a text as it is, nothing for null, and anything else as JSON.",
+                ExecutionReply,
+                events=events.EVENTS,
+            ),
+        ),
         body=skills.RunSkill,
         parameters=(SKILL, IDEMPOTENCY_KEY),
         errors=(

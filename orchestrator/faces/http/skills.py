@@ -37,7 +37,7 @@ class ExampleBody(Strict):
 class SaveSkill(Strict):
     """A skill to keep: a function, or a program whose parameters are named."""
 
-    name: Annotated[str, Field(description="What it is called by, such as weekly_report.", examples=["open_orders"])]
+    name: Annotated[str, Field(description="Its name, such as weekly_report.", examples=["open_orders"])]
     description: Annotated[str, Field(description="What it does, in one line.", examples=["Counts open orders."])]
     language: Annotated[Language | None, Field(strict=False)] = None
     code: Annotated[
@@ -55,7 +55,11 @@ class SaveSkill(Strict):
     ] = None
     examples: Annotated[list[ExampleBody] | None, Field(max_length=MAX_EXAMPLES)] = None
     check: Annotated[
-        Check, Field(strict=False, description="`strict` runs nothing that surely fails; `warn` says it if it fails.")
+        Check,
+        Field(
+            strict=False,
+            description="`strict` runs nothing that surely fails; `warn` runs it and explains what failed.",
+        ),
     ] = Check.STRICT
 
 
@@ -153,7 +157,7 @@ async def get_recording(request: web.Request, query: VersionQuery) -> web.Respon
     skills, caller, name = request.app[SERVICES].skills, request[CALLER], request.match_info["name"]
     found = skills.shelf.find(caller, name, query.version)
     if found.author not in (caller.key_name, BUILT_IN):
-        raise SkillNotFound(f"There is no recording of {name} that is yours.")
+        raise SkillNotFound(f"You have no recording of {name}.")
     document = (await skills.drift.recorded(found)).as_document()
     return json_reply(RecordingBody(name=found.name, version=found.version, **document))
 

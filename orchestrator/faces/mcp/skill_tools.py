@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import assert_never
 
 import mcp_types as types
 
@@ -67,7 +68,7 @@ class SkillTools:
             if not saving.done():
                 saving.cancel()
                 await asyncio.wait((saving,))
-                raise OrchestratorError("Nobody waits for the skill any more; it was not saved.")
+                raise OrchestratorError("The client disconnected before the skill was saved.")
             saved = saving.result()
         finally:
             left.cancel()
@@ -89,7 +90,7 @@ def _reply(saved: SkillVersion) -> SavedSkillReply:
     return SavedSkillReply(
         name=saved.name,
         version=saved.version,
-        state=saved.state,
+        state=saved.effective_state,
         remarks=[remark.message for remark in saved.remarks],
         tools=list(saved.content.tools),
     )
@@ -98,10 +99,22 @@ def _reply(saved: SkillVersion) -> SavedSkillReply:
 def _told(saved: SkillVersion) -> str:
     content = saved.content
     calls = ", ".join(content.tools) or "no tool"
-    lines = [f"{usage(content)}: {saved.state}, version {saved.version[:12]}, calls {calls}"]
+    lines = [f"{usage(content)}: {saved.effective_state}, version {saved.version[:12]}, calls {calls}"]
     lines += [f"{remark.kind}: {remark.message}" for remark in saved.remarks]
-    if saved.state is SkillState.PROVEN:
-        lines.append("You can use it now. Others can when somebody with the right to do so has approved it.")
-    else:
-        lines.append("It is a draft: mend it and save it again under the same name.")
-    return "\n".join(lines)
+    return "\n".join([*lines, *saved.drift, _next_step(saved.effective_state)])
+
+
+def _next_step(state: SkillState) -> str:
+    match state:
+        case SkillState.DRAFT:
+            return "It is a draft: fix it and save it again under the same name."
+        case SkillState.PROVEN:
+            return "You can use it now. Others can once somebody with the right to do so has approved it."
+        case SkillState.APPROVED:
+            return "This version was approved before and still is: everybody who may call its tools can use it."
+        case SkillState.STALE:
+            return "It is stale, because its tools have changed: fix it and save it again under the same name."
+        case SkillState.RETIRED:
+            return "It is retired and nobody can use it. Save it again to use it."
+        case _:
+            assert_never(state)

@@ -155,7 +155,7 @@ async def test_a_call_that_fails_is_recorded_with_its_error(world):
 async def test_a_replayed_call_reaches_no_server_and_no_policy(world):
     narrow = scope(replay=Replay((RecordedCall(QUERY, {"text": "a"}, RESULT),)))
     assert await world.ask(narrow, text="a") == RESULT
-    assert (world.dispatched, world.ledger, narrow.replay.left) == ([], ["done"], [])
+    assert (world.dispatched, world.ledger, narrow.replay.left) == ([], ["replayed"], [])
 
 
 async def test_a_replay_goes_on_though_the_key_is_gone(world):

@@ -50,6 +50,11 @@ def now(world, name="count_orders"):
     return world.shelf.approved(name)
 
 
+def waiting(world, name):
+    (found,) = [each for each in world.shelf.settled(approved=False) if each.name == name]
+    return found
+
+
 # What changes nothing.
 
 
@@ -363,16 +368,36 @@ async def test_whoever_asks_for_many_replays_keeps_nobody_from_looking(world):
     assert world.offered() == ["count_orders"]
 
 
-async def test_one_that_takes_long_keeps_only_others_of_its_author_waiting(world, monkeypatch):
-    monkeypatch.setattr(skill_drift, "WAITING_SECONDS", 0.5)
+async def test_one_that_takes_long_is_stale_and_not_tried_again_with_the_same_tools(world):
     await world.save("slow", AUTHOR, tools=ASKS)
-    await world.save("slower", AUTHOR, tools=ASKS, code="# slower\n")
-    await world.save("quick", COLLEAGUE, tools=ASKS, code="# quick\n")
-    world.executions.slow_skills = {"slow", "slower"}
+    world.executions.slow_skills = {"slow"}
     world.list_tools(replace(QUERY, input_schema=OPTIONAL), UPLOAD)
     await look(world)
-    drift = {each.name: each.drift for each in world.shelf.settled(approved=False)}
-    assert drift["quick"] == ()
-    assert "takes too long" in drift["slow"][0]
-    assert "takes too long" in drift["slower"][0]
-    assert await look(world) == 0, "they are not tried again with the same tools"
+    assert world.executions.runs[-1].timeout_seconds == skill_drift.WAITING_SECONDS
+    assert "takes too long" in waiting(world, "slow").drift[-1]
+    assert await look(world) == 0
+
+
+async def test_all_examples_share_the_time_that_one_has(world):
+    await world.save("slow", tools=ASKS, examples=({"text": "a"}, {"text": "b"}))
+    world.executions.seconds = skill_drift.WAITING_SECONDS
+    world.list_tools(replace(QUERY, input_schema=OPTIONAL), UPLOAD)
+    assert await look(world) == 1
+    assert "takes too long" in waiting(world, "slow").drift[-1]
+
+
+async def test_one_that_waits_to_be_run_is_not_stale_and_keeps_only_others_of_its_author_waiting(world, monkeypatch):
+    for name in ("WAITING_SECONDS", "QUEUE_SECONDS"):
+        monkeypatch.setattr(skill_drift, name, skill_drift.LEAST_SECONDS)
+    await world.save("waits", AUTHOR, tools=ASKS)
+    await world.save("quick", COLLEAGUE, tools=ASKS, code="# quick\n")
+    world.executions.waiting_skills = {"waits"}
+    world.list_tools(replace(QUERY, input_schema=OPTIONAL), UPLOAD)
+    await look(world)
+    waits, quick = waiting(world, "waits"), waiting(world, "quick")
+    assert (waits.drift, quick.drift) == ((), ())
+    assert waits.proof.digests != quick.proof.digests
+    world.executions.waiting_skills = frozenset()
+    world.seconds += skill_drift.LONGEST_WAIT_SECONDS
+    assert await look(world) == 1
+    assert waiting(world, "waits").proof.digests == quick.proof.digests

@@ -16,7 +16,7 @@ from orchestrator.domain.errors import (
     TooManySkills,
 )
 from orchestrator.domain.execution import Check, ExecutionResult, Language, Outcome, State
-from orchestrator.domain.ledger import CallOutcome
+from orchestrator.domain.ledger import CallOutcome, ToolCall
 from orchestrator.domain.skills import (
     MAX_CODE_BYTES,
     MAX_DESCRIPTION_CHARACTERS,
@@ -31,7 +31,7 @@ from orchestrator.service.skill_shelf import tool_digest
 from tests.support.api import until
 from tests.support.fake_executions import EXAMINER, ProgramEnded
 from tests.support.samples import record, tool_call
-from tests.support.skill_world import AUTHOR, COLLEAGUE, MOST_SKILLS, QUERY, SkillWorld
+from tests.support.skill_world import AUTHOR, COLLEAGUE, MOST_SKILLS, QUERY, UPLOAD, SkillWorld
 from tests.support.skills import CODE, TAKES_TEXT, tool
 
 NOTHING = {"input": None, "output": None, "tools": None, "examples": None}
@@ -57,7 +57,7 @@ def messages(saved):
 
 
 async def kept_execution(world, *calls, code="print(1)", caller=AUTHOR, **of_record):
-    of_execution = replace(record(caller=caller), **of_record)
+    of_execution = replace(record(caller=caller), **{"outcome": Outcome.COMPLETED, **of_record})
     await world.journal.open(of_execution, program=code)
     await world.journal.finish(ExecutionResult(replace(of_execution, state=State.FINISHED, tool_calls=calls)))
     return of_execution.id
@@ -135,7 +135,7 @@ async def test_a_tool_that_disappears_while_it_is_proven_keeps_it_a_draft(world)
 
     world.executions.program = loses_its_tool
     saved = await world.save(tools=("postgres/query",))
-    assert messages(saved) == ["A tool that it calls disappeared while it was proven. Save it again."]
+    assert messages(saved) == ["A tool that it calls disappeared or changed during the proof. Save it again."]
 
 
 async def test_remarks_that_refuse_nothing_are_kept(world):
@@ -299,7 +299,7 @@ async def test_with_a_warning_it_is_run_and_what_was_found_is_told_only_if_that_
         raise ProgramEnded(Outcome.FAILED, "It broke.")
 
     world.executions.program = fails
-    found = messages(await world.save(tools=TOOLS, check=Check.WARN))
+    found = messages(await world.save("another", tools=TOOLS, check=Check.WARN))
     assert found == ["The live run ended as failed. It broke.", "Line 2: `query` has no argument `sqll`."]
 
 
@@ -405,7 +405,7 @@ async def test_a_schema_of_the_code_that_is_too_large_must_be_given(world):
 async def test_defaults_that_are_not_json_are_refused(world, odd):
     world.executions.examined = {"form": "program", "defaults": {"text": odd}}
     told = await refusal(world.save(examples=None))
-    assert told == "`examples` must be JSON that is not nested too deeply."
+    assert told == "`examples[0]` must be JSON that is not nested too deeply."
 
 
 async def test_without_examples_a_skill_that_needs_no_input_is_run_without_one(world):
@@ -456,13 +456,48 @@ async def test_an_execution_is_kept_with_its_exact_program_and_what_it_called(wo
     assert saved.content.language is Language.PYTHON
 
 
-async def test_an_execution_that_called_what_is_not_there_needs_its_tools_given(world):
-    execution_id = await kept_execution(world, tool_call(CallOutcome.INVALID, tool="drop"))
+async def test_an_execution_that_called_what_is_gone_needs_its_tools_given(world):
+    execution_id = await kept_execution(world, tool_call(tool="drop"))
     given = {**NOTHING, "code": None, "language": None, "from_execution": execution_id}
-    assert "There is no tool postgres/drop." in await refusal(world.save(**given))
     world.executions.program = lambda program: {"count": 1}
     world.executions.examined = {"form": "program"}
+    assert "There is no tool postgres/drop." in await refusal(world.save(**given))
     assert (await world.save(**{**given, "tools": ()})).state is SkillState.PROVEN
+
+
+async def test_what_an_execution_called_without_an_answer_is_not_declared(world):
+    refused = [tool_call(outcome, tool="drop") for outcome in (CallOutcome.INVALID, CallOutcome.DENIED)]
+    execution_id = await kept_execution(world, *refused, tool_call())
+    world.executions.program = lambda program: {"count": 1}
+    world.executions.examined = {"form": "program"}
+    saved = await world.save(**{**NOTHING, "code": None, "language": None}, from_execution=execution_id)
+    assert saved.content.tools == ("postgres/query",)
+
+
+async def test_an_execution_that_did_not_complete_is_not_kept(world):
+    execution_id = await kept_execution(world, outcome=Outcome.FAILED)
+    given = {**NOTHING, "code": None, "language": None, "from_execution": execution_id}
+    assert await refusal(world.save(**given)) == "Execution e1 did not complete: keep a program that worked."
+
+
+async def test_what_an_execution_imported_is_declared_with_what_it_called_but_not_what_its_skills_called(world):
+    await world.approved("inner", tools=("minio/upload",))
+    world.list_tools(QUERY, UPLOAD, tool("minio/list"))
+    calls = (tool_call(tool="query"), ToolCall("minio", "upload", CallOutcome.DONE, 1.0, 1.0, 1, 1))
+    execution_id = await kept_execution(world, *calls)
+    imports = [["skills", "inner"], ["minio", "list"]]
+    world.executions.examined = {"form": "program", "imports": imports}
+    world.executions.program = lambda program: {"count": 1}
+    saved = await world.save(**{**NOTHING, "code": None, "language": None}, from_execution=execution_id)
+    assert saved.content.tools == ("minio/list", "postgres/query", "skills/inner")
+
+
+async def test_what_only_its_skills_declare_it_must_declare_to_import_it(world):
+    await world.approved("inner", tools=TOOLS)
+    world.executions.examined = {"imports": [["postgres", "query"], ["skills", "inner"]]}
+    saved = await world.save("outer", tools=("skills/inner",))
+    assert (saved.state, [each.kind for each in saved.remarks]) == (SkillState.DRAFT, ["undeclared"])
+    assert len(world.executions.runs) == 2, "nothing of it was run"
 
 
 @pytest.mark.parametrize(
@@ -559,5 +594,5 @@ async def test_a_caller_proves_one_skill_at_a_time_and_not_many_wait(world):
 
 
 async def test_the_program_that_was_run_last_is_kept_and_no_proof_of_another_skill(world):
-    with pytest.raises(InvalidRequest, match="You have run no program"):
+    with pytest.raises(InvalidRequest, match="Your key has run no program lately"):
         await world.save(code=None, language=None, from_execution="last")

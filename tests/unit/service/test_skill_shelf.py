@@ -134,7 +134,7 @@ async def test_a_skill_needs_the_tools_of_the_skills_that_it_uses(place):
     assert not sees(place, OUTSIDER, "store_orders")
     assert sees(place, COLLEAGUE, "store_orders")
     (offered,) = [each for each in place.list_tools() if each.name == "store_orders"]
-    assert sorted(offered.skill.requires) == [("minio", "upload"), ("postgres", "query")]
+    assert sorted(offered.skill.requires) == [("minio", "upload"), ("postgres", "query"), ("skills", "read_orders")]
     assert not offered.is_for(OUTSIDER.role)
 
 
@@ -674,7 +674,8 @@ async def test_what_a_skill_reaches_has_every_skill_on_the_way(place):
     await place.approved("middle", tools=("skills/inner",))
     outer = await place.approved("outer", tools=("skills/middle", "minio/upload"))
     assert place.shelf.reach_of(outer) == {"skills/middle", "skills/inner", "postgres/query", "minio/upload"}
-    assert set(place.shelf.requires(outer.content)) == {("postgres", "query"), ("minio", "upload")}
+    assert {"/".join(path) for path in place.shelf.requires(outer.content)} == place.shelf.reach_of(outer)
+    assert [each.path for each in place.shelf.touched(outer)][:2] == ["minio/upload", "postgres/query"]
 
 
 async def test_a_version_is_told_to_its_author_and_else_to_whom_the_approved_one_is_shown(place):

@@ -75,6 +75,11 @@ class GetSkill(types.Request[GetSkillParams, Literal["skills/get"]]):
     params: GetSkillParams
 
 
+class ApproveSkill(types.Request[GetSkillParams, Literal["skills/approve"]]):
+    method: Literal["skills/approve"] = "skills/approve"
+    params: GetSkillParams
+
+
 @asynccontextmanager
 async def connected(era: str, *skills: SkillVersion, caller: Caller = DEVELOPER) -> AsyncIterator[Client]:
     extension = SkillExtension(Shelf(skills))
@@ -233,6 +238,14 @@ async def test_what_a_caller_may_not_see_is_as_if_it_were_not_there(era):
         for ask in (got, text_at):
             with pytest.raises(MCPError, match=f"served at {WEEKLY_URI}"):
                 await ask(client, WEEKLY_URI)
+
+
+@each_era
+async def test_no_method_approves_a_skill(era):
+    async with connected(era, WEEKLY) as client:
+        with pytest.raises(MCPError) as refused:
+            await client.session.send_request(ApproveSkill(params=GetSkillParams(uri=WEEKLY_URI)), GetSkillResult)
+    assert refused.value.code == types.METHOD_NOT_FOUND
 
 
 @each_era
