@@ -18,7 +18,9 @@ PROJECT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(PROJECT))
 
 from orchestrator.adapters.skill_library import read_content  # noqa: E402
+from orchestrator.domain.skills import SkillContent  # noqa: E402
 
+PROVING_SECONDS = 1800  # each example is run and replayed, and each may wait for a sandbox
 SKILLS = PROJECT / "orchestrator" / "skills"
 URL = os.environ.get("CODE_EXECUTOR_URL", "http://127.0.0.1:9091")
 
@@ -34,14 +36,24 @@ def main(names: list[str]) -> int:
 def prove(file: Path) -> bool:
     content = read_content(file)
     saved = ask("POST", "/skills", content.as_document())
-    if saved.get("state") != "proven":
-        sys.stdout.write(f"{content.name}: {saved.get('detail') or saved.get('remarks')}\n")
+    if "version" not in saved:
+        sys.stdout.write(f"{content.name}: {saved.get('detail')}\n")
+        return False
+    try:
+        return keep_proof(file, content, saved)
+    finally:
+        if saved["state"] in ("draft", "proven"):
+            ask("DELETE", f"/skills/{content.name}?version={saved['version']}")
+
+
+def keep_proof(file: Path, content: SkillContent, saved: dict[str, Any]) -> bool:
+    if saved["state"] != "proven":
+        sys.stdout.write(f"{content.name}: {saved['state']}: {saved['remarks']}\n")
         return False
     if saved["version"] != content.version:
-        sys.stdout.write(f"{content.name}: saved as {saved['version']}, and its files are {content.version}\n")
+        sys.stdout.write(f"{content.name}: saved as {saved['version']}, but its files are {content.version}\n")
         return False
     recorded = ask("GET", f"/skills/{content.name}/recording?version={content.version}")
-    ask("DELETE", f"/skills/{content.name}?version={content.version}")
     proof = {
         "version": content.version,
         "provenAt": round(time.time()),
@@ -61,7 +73,7 @@ def ask(method: str, path: str, body: Any = None) -> dict[str, Any]:
     sent = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(f"{URL}{path}", sent, headers, method=method)  # noqa: S310
     try:
-        with urllib.request.urlopen(request, timeout=300) as response:  # noqa: S310 # nosec B310
+        with urllib.request.urlopen(request, timeout=PROVING_SECONDS) as response:  # noqa: S310 # nosec B310
             answer: dict[str, Any] = json.load(response)
     except urllib.error.HTTPError as error:
         answer = json.load(error)

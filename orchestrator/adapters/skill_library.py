@@ -10,8 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import structlog
+
 from orchestrator.domain.execution import Language
 from orchestrator.domain.skills import BUILT_IN, Proof, SkillContent, SkillState, SkillVersion
+
+log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,20 +28,20 @@ def read_library(directory: Path) -> SkillLibrary:
     skills, recordings = [], {}
     for file in sorted(directory.glob("*.json")):
         content = read_content(file)
-        proof = None
         recorded = directory / "proofs" / file.name
-        if recorded.is_file():
-            document = json.loads(recorded.read_text())
-            if document["version"] == content.version:  # otherwise the skill was changed since, and waits for a new one
-                proof = Proof(document["provenAt"], document["digests"], (), document["calls"])
-                recordings[content.name] = json.dumps(document["recording"]).encode()
+        document = json.loads(recorded.read_text()) if recorded.is_file() else {}
+        if document.get("version") != content.version:  # approved is what was proven, and not what was changed since
+            log.warning("skill.not_proven", skill=content.name, version=content.version)
+            continue
+        recordings[content.name] = json.dumps(document["recording"]).encode()
+        proof = Proof(document["provenAt"], document["digests"], (), document["calls"])
         skills.append(
             SkillVersion(
                 content=content,
                 author=BUILT_IN,
                 author_role="",
                 state=SkillState.APPROVED,
-                created_at=proof.proven_at if proof is not None else 0.0,
+                created_at=proof.proven_at,
                 proof=proof,
                 approved_by=BUILT_IN,
                 approved_at=0.0,

@@ -44,9 +44,12 @@ def run(input: dict[str, Any]) -> dict[str, Any]:
 
 
 def one_query(sql: str) -> str:
-    if not re.match(r"\s*(select|with)\b", sql, re.IGNORECASE) or ";" in sql:
-        raise ValueError("`sql` must be one statement that begins with select or with, and must have no semicolon.")
-    return sql
+    statement = sql.strip().removesuffix(";")
+    if not re.match(r"(select|with)\b", statement, re.IGNORECASE) or ";" in statement:
+        raise ValueError(
+            "`sql` must be one statement that begins with select or with; only its end may have a semicolon."
+        )
+    return statement
 
 
 def objects_of(rows: list[Any], key_column: str, prefix: str) -> dict[str, str]:

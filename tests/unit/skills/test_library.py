@@ -165,3 +165,37 @@ def test_what_writes_into_files_or_buckets_is_dry_by_default(name: str) -> None:
     if {"filesystem/write_file", "minio/upload_object"} & set(skill["tools"]):
         assert skill["input"]["properties"]["dryRun"]["default"] is True
         assert all(example["input"].get("dryRun", True) for example in skill["examples"])
+
+
+QUERIES = ["query_to_csv", "chart_report", "rows_to_objects"]
+
+
+def one_query(name: str, sql: str) -> Any:
+    """Run the function that checks a query, without what the rest of the skill imports."""
+    (function,) = [
+        each
+        for each in ast.parse(code_file(name).read_text()).body
+        if isinstance(each, ast.FunctionDef) and each.name == "one_query"
+    ]
+    names: dict[str, Any] = {"re": re}
+    exec(compile(ast.Module([function], []), name, "exec"), names)
+    return names["one_query"](sql)
+
+
+@pytest.mark.parametrize("name", QUERIES)
+@pytest.mark.parametrize("sql", ["select 1", "select 1;", "\n SELECT 1 ;\n", "with a as (select 1) select * from a;"])
+def test_a_query_may_end_with_a_semicolon_which_is_left_out(name: str, sql: str) -> None:
+    assert one_query(name, sql).split() == sql.replace(";", "").split()
+
+
+@pytest.mark.parametrize("name", QUERIES)
+@pytest.mark.parametrize(
+    "sql", ["", ";", "selected", "delete from t", "select 1;;", "select 1; select 2", "select 1; drop table t;"]
+)
+def test_what_is_not_one_query_is_refused(name: str, sql: str) -> None:
+    with pytest.raises(ValueError, match="one statement that begins with select or with"):
+        one_query(name, sql)
+
+
+def test_every_skill_that_takes_sql_is_tested_above() -> None:
+    assert sorted(QUERIES) == [name for name in NAMES if "sql" in document(name)["input"]["properties"]]
