@@ -23,7 +23,10 @@ INDENT = b"    "
 MAX_PARTS = 1000  # of a schema, whose aliases may double each other
 CLIENT_LIBRARY = frozenset({"discovery", "errors", "content", "output"})
 
-MUST_PRINT = "The program must end with print(VALUE): what it prints last becomes the result."
+MUST_PRINT = (
+    "The program must end with print(VALUE): what it prints last becomes the result. A function that takes the input "
+    "must be called run: `def run(input):`."
+)
 MUST_TAKE_INPUT = "`run` must take exactly one parameter, the input: write `def run(input):`."
 MUST_NOT_EXIT = (
     "cannot stay when the program becomes a function: let every path reach the print at the end, "
@@ -55,8 +58,7 @@ def examine(code: str, parameters: Sequence[str] | None) -> dict[str, Any]:
     tree = parse(code)
     run = next((node for node in reversed(tree.body) if isinstance(node, _Function) and node.name == "run"), None)
     if run is not None and takes_input(run) and not is_helper(run, tree):
-        if isinstance(last := tree.body[-1], ast.Expr) and isinstance(last.value, ast.Call | ast.Await):
-            raise Problem(MUST_BE_QUIET, last)
+        require_quiet(tree)
         require_valid(code, 0)
         reader = SchemaReader(tree, code)
         taken = (*run.args.posonlyargs, *run.args.args)[0].annotation
@@ -104,6 +106,16 @@ def takes_input(run: _Function) -> bool:
     return only_one and not given.kwonlyargs and given.vararg is None and given.kwarg is None
 
 
+def require_quiet(tree: ast.Module) -> None:
+    """Reject a function that is also called when its module is imported."""
+    statements = [node for node in tree.body if not _asks_for_main(node)]
+    calls = (node for node in _in_scope(statements) if isinstance(node, ast.Call))
+    if (call := next((node for node in calls if _dotted(node.func) == "run"), None)) is not None:
+        raise Problem(MUST_BE_QUIET, call)
+    if isinstance(last := tree.body[-1], ast.Expr) and isinstance(last.value, ast.Call | ast.Await):
+        raise Problem(MUST_BE_QUIET, last)
+
+
 def is_helper(run: _Function, tree: ast.Module) -> bool:
     """Tell whether a program that ends by doing something gives its own `run` something else than an input."""
     if not isinstance(tree.body[-1], ast.Expr):
@@ -118,10 +130,12 @@ def is_helper(run: _Function, tree: ast.Module) -> bool:
 
 
 def may_be_input(argument: ast.expr, tree: ast.Module) -> bool:
+    values: list[ast.expr | None] = [argument]
     if isinstance(argument, ast.Name):
         assignments = (_assignment(statement, argument.id) for statement in tree.body)
-        return any(isinstance(found.value, ast.Dict) for found in assignments if found is not None)
-    return not isinstance(argument, ast.Constant | ast.JoinedStr | ast.BinOp | ast.List | ast.Tuple)
+        values = [found.value for found in assignments if found is not None]
+    no_inputs = (ast.Constant, ast.JoinedStr, ast.BinOp, ast.List, ast.Tuple)
+    return bool(values) and not any(isinstance(value, no_inputs) for value in values)
 
 
 # --- Types -----------------------------------------------------------------------------------------------------------
@@ -580,7 +594,9 @@ class Program:
             own.add(node.arg if isinstance(node, ast.arg) else _bound(node))
             match node:
                 case ast.Import(names=aliases):
-                    imported |= {f"{_bound(each)}.{EXITS[each.name]}" for each in aliases if each.name in EXITS}
+                    for each in aliases:
+                        module = each.name if each.asname else each.name.partition(".")[0]  # `os.path` binds `os`
+                        imported |= {f"{_bound(each)}.{EXITS[module]}"} if module in EXITS else set()
                 case ast.ImportFrom(module=str(module), names=aliases, level=0):
                     imported |= {each.asname or each.name for each in aliases if each.name == EXITS.get(module)}
         return imported | ({"exit", "quit"} - own)
@@ -597,7 +613,7 @@ class Program:
         for body in (node.body for node in ast.walk(self._tree) if isinstance(node, ast.ClassDef)):
             for node in _read_before_bound(body):
                 if node.id in inside:
-                    message = f"`{node.id}` must have different names in the class and in the program around it."
+                    message = f"`{node.id}` names a class attribute and a variable of the program: rename one."
                     raise Problem(message, node)
 
     # The text.

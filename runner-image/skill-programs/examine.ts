@@ -31,7 +31,10 @@ const MAX_PARTS = 1000; // of a schema, whose aliases may double each other
 const INSIDE = 'inside'; // the argument of the process that reads the code, whose crash is an answer, too
 
 const CLIENT_LIBRARY = new Set(['discovery', 'errors', 'content', 'output']);
-const MUST_LOG = 'The program must end with console.log(VALUE): what it prints last becomes the result.';
+const MUST_LOG =
+  'The program must end with console.log(VALUE): what it prints last becomes the result. A function that takes the ' +
+  'input must be the default export: `export default async function run(input)`.';
+const EXITS = ['exit', 'abort']; // of the process
 const MUST_NOT_EXIT =
   'cannot stay when the program becomes a function: let every path reach the console.log at the end, ' +
   'or throw an error if it fails.';
@@ -263,7 +266,8 @@ class Program {
 
   #requireNoExits(): void {
     const { body } = this.#source;
-    const exits = new Set(['process.exit', ...body.flatMap(importedExits)]);
+    const exits = new Set([...EXITS.map((name) => `process.${name}`), ...body.flatMap(importedExits)]);
+    for (const node of walk(...body)) takenExits(node).forEach((name) => exits.add(name));
     for (const { type, start, callee } of walk(...body)) {
       if (type !== 'CallExpression' || start >= this.#end) continue;
       const name = callee.name ?? `${callee.object?.name}.${nameOfMember(callee)}`;
@@ -456,8 +460,14 @@ const isConsoleLog = (node: Node): boolean => node.type === 'CallExpression' && 
 /** Returns what an import lets the program call to end the process. */
 function importedExits({ type, source, specifiers }: Node): string[] {
   if (type !== 'ImportDeclaration' || !/^(?:node:)?process$/.test(source.value)) return [];
-  const named = specifiers.filter(({ imported }: Node) => !imported || imported.name === 'exit');
-  return named.map(({ imported, local }: Node) => (imported ? local.name : `${local.name}.exit`));
+  const named = specifiers.filter(({ imported }: Node) => !imported || EXITS.includes(imported.name));
+  return named.flatMap(({ imported, local }: Node) => (imported ? local.name : EXITS.map((name) => `${local.name}.${name}`)));
+}
+
+/** Returns what `const { exit } = process` lets the program call. */
+function takenExits({ type, id, init }: Node): string[] {
+  if (type !== 'VariableDeclarator' || id.type !== 'ObjectPattern' || init?.name !== 'process') return [];
+  return id.properties.filter(({ key }: Node) => EXITS.includes(key?.name)).map(({ value }: Node) => value.name);
 }
 
 function assigns(node: Node, name: string): boolean {
@@ -949,7 +959,7 @@ class Declarations {
         read.map(({ name, schema, description }) => [name, description ? { ...schema, description } : schema]),
       );
       const isRequired = ({ type, optional, schema }: Member & { schema: Schema }) =>
-        !optional && !mayBeUndefined(type) && !this.#mayBeMissing(schema);
+        !optional && !this.#mayBeUndefined(type) && !this.#mayBeMissing(schema);
       const required = read.filter(isRequired).map(({ name }) => name);
       if (required.length > 0) own.required = required;
     }
@@ -960,6 +970,12 @@ class Declarations {
   /** Tells whether a result may be undefined for all that is known of it: JSON leaves such a member out. */
   #mayBeMissing(schema: Schema): boolean {
     return this.#isOutput && Object.keys(schema).length === 0;
+  }
+
+  #mayBeUndefined(type: Type, within: string[] = []): boolean {
+    if (type.kind === 'union') return type.of.some((each) => this.#mayBeUndefined(each, within));
+    const declared = type.kind === 'named' && !within.includes(type.name) && this.#types.get(type.name);
+    return declared ? this.#mayBeUndefined(declared, [...within, type.name]) : isNothing(type);
   }
 
   #unionSchema(of: Type[], within: Set<string>): Schema {
@@ -1001,7 +1017,9 @@ class Declarations {
       }
       case 'Required': {
         const schema = first();
-        return schema.properties ? { ...schema, required: Object.keys(schema.properties) } : schema;
+        if (!schema.properties) return schema;
+        const there = Object.keys(schema.properties).filter((key) => !this.#mayBeMissing(schema.properties[key]));
+        return { ...schema, ...(there.length > 0 && { required: there }) };
       }
       case 'Pick':
       case 'Omit':
@@ -1021,7 +1039,8 @@ class Declarations {
     const schema = this.#schema(values ?? UNKNOWN, within);
     if (!names) return withInner({ type: 'object' }, 'additionalProperties', schema);
     const properties = Object.fromEntries(names.map((name) => [name, schema]));
-    return { type: 'object', properties, ...(!this.#mayBeMissing(schema) && { required: names }) };
+    const mayBeMissing = this.#mayBeUndefined(values ?? UNKNOWN) || this.#mayBeMissing(schema);
+    return { type: 'object', properties, ...(!mayBeMissing && { required: names }) };
   }
 
   #picked(schema: Schema, names: unknown[] | undefined, isKept: boolean): Schema {
@@ -1036,8 +1055,6 @@ const withInner = (schema: Schema, key: string, inner: Schema): Schema =>
   Object.keys(inner).length > 0 ? { ...schema, [key]: inner } : schema;
 
 const isNothing = (type: Type): boolean => type.kind === 'named' && ['undefined', 'void', 'never'].includes(type.name);
-
-const mayBeUndefined = (type: Type): boolean => isNothing(type) || (type.kind === 'union' && type.of.some(isNothing));
 
 /** Returns what meets all schemas, if they are objects. */
 function merged(schemas: Schema[]): Schema {

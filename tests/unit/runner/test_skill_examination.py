@@ -20,7 +20,10 @@ pytestmark = pytest.mark.processes
 
 PROGRAMS = RUNNER.parent / "skill-programs"
 TOO_DEEP = "nested too deeply"
-MUST_PRINT = "The program must end with print(VALUE): what it prints last becomes the result."
+MUST_PRINT = (
+    "The program must end with print(VALUE): what it prints last becomes the result. A function that takes the input "
+    "must be called run: `def run(input):`."
+)
 MUST_NOT_EXIT = (
     "cannot stay when the program becomes a function: let every path reach the print at the end, or raise an"
 )
@@ -28,7 +31,10 @@ MUST_NOT_EXIT_TS = MUST_NOT_EXIT.replace("the print", "the console.log").replace
 MUST_NOT_RETURN = "must not return before the print at its end, which gives the result: use if and else."
 MUST_NOT_RETURN_TS = MUST_NOT_RETURN.replace("the print", "the console.log")
 MUST_BE_QUIET = 'This would run whenever the skill is imported: put it under `if __name__ == "__main__":`, or, if'
-MUST_LOG = "The program must end with console.log(VALUE): what it prints last becomes the result."
+MUST_LOG = (
+    "The program must end with console.log(VALUE): what it prints last becomes the result. A function that takes the "
+    "input must be the default export: `export default async function run(input)`."
+)
 # Runs what a TypeScript program was turned into, with the input that is given as JSON.
 CALL = (
     "const { default: run } = await import(process.argv[1]);"
@@ -212,6 +218,9 @@ def test_a_python_function_may_have_anything_around_it_that_is_quiet(python_skil
         "example = {'a': 1}\nprint(run(example))",
         "main()",
         "import asyncio\nasyncio.run(run({}))",
+        "import json\nsample = json.loads('{}')\nprint(run(sample))",
+        "for each in [{}]: print(run(each))",
+        "found = run({'a': 1})",
     ],
 )
 def test_a_python_function_is_not_called_when_it_is_imported(python_skill: Examiner, ending: str) -> None:
@@ -346,6 +355,7 @@ def test_a_python_parameter_is_a_variable_with_a_literal(python_skill: Examiner,
         ("from sys import exit as end\nend()\nprint(1)", f"Line 2: `end()` {MUST_NOT_EXIT}"),
         ("from sys import exit\nexit()\nprint(1)", f"Line 2: `exit()` {MUST_NOT_EXIT}"),
         ("import os\nos._exit(0)\nprint(1)", f"Line 2: `os._exit()` {MUST_NOT_EXIT}"),
+        ("import os.path\nos._exit(0)\nprint(1)", f"Line 2: `os._exit()` {MUST_NOT_EXIT}"),
         ("exit(1)\nprint(1)", f"Line 1: `exit()` {MUST_NOT_EXIT}"),
         ("try:\n  x = 1\nexcept OSError:\n  quit()\nprint(1)", f"Line 4: `quit()` {MUST_NOT_EXIT}"),
         ("if 0:\n  raise SystemExit\nprint(1)", f"Line 2: `raise SystemExit` {MUST_NOT_EXIT}"),
@@ -358,8 +368,8 @@ def test_a_python_parameter_is_a_variable_with_a_literal(python_skill: Examiner,
             "import asyncio\nasync def go():\n  for x in (1,):\n    return x\n  print(1)\nasyncio.run(go())",
             f"Line 4: `go` {MUST_NOT_RETURN}",
         ),
-        ("n = 1\nclass A:\n  n = n\nprint(1)", "Line 3: `n` must have different names in the class and in the"),
-        ("n = 1\nclass A:\n  m = n\n  n: int = 2\nprint(1)", "Line 3: `n` must have different names in the class"),
+        ("n = 1\nclass A:\n  n = n\nprint(1)", "Line 3: `n` names a class attribute and a variable"),
+        ("n = 1\nclass A:\n  m = n\n  n: int = 2\nprint(1)", "Line 3: `n` names a class attribute and a variable"),
         ("return 1\nprint(1)", "Line 1: The code must be valid Python, but has a syntax error: 'return' outside"),
         ("if __name__ == '__main__':\n  x = 1\nprint(1)", 'Line 1: `if __name__ == "__main__":` must be last'),
         ("x = 1\nfrom os import *\nprint(1)", "The program cannot be turned into a function: import * only"),
@@ -536,6 +546,18 @@ def test_a_part_of_a_typescript_result_that_may_be_undefined_is_not_required(typ
     assert told["output"] == {"type": "object", "properties": {"rows": rows, "all": {}}, "required": ["rows"]}
     assert told["input"]["required"] == ["id", "value", "raw", "by"]
     assert told["input"]["properties"]["by"]["required"] == ["a"]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "type M = number | undefined;\nexport default (input: any): { x: M } => input;",
+        "export default (input: any): Record<'x', number | undefined> => input;",
+        "export default (input: any): Required<{ x?: any }> => input;",
+    ],
+)
+def test_what_may_be_undefined_in_typescript_is_seen_through_other_types(typed_skill: Examiner, code: str) -> None:
+    assert "required" not in typed_skill(code)["output"]
 
 
 @pytest.mark.parametrize(
@@ -718,6 +740,8 @@ def test_a_typescript_parameter_is_a_variable_with_a_literal(
         ("export default (a, b) => 1;", "Line 1: The function must take exactly one parameter, the input."),
         ("const a = 1;\nlet let = 2;", "Line 2: The code must be valid TypeScript, but has a syntax error:"),
         ("if (1) {\n  process.exit(1);\n}\nconsole.log(1);", f"Line 2: `process.exit()` {MUST_NOT_EXIT_TS}"),
+        ("const { exit } = process;\nexit(1);\nconsole.log(1);", f"Line 2: `exit()` {MUST_NOT_EXIT_TS}"),
+        ("if (0) process.abort();\nconsole.log(1);", f"Line 1: `process.abort()` {MUST_NOT_EXIT_TS}"),
         ("const a = () =>\n  process['exit']();\nconsole.log(1);", f"Line 2: `process.exit()` {MUST_NOT_EXIT_TS}"),
         (
             "import { exit as end } from 'node:process';\nend();\nconsole.log(1);",
