@@ -88,8 +88,10 @@ class Metrics:
         self.observe_calls(record.tool_calls)
 
     def observe_calls(self, calls: Iterable[ToolCall]) -> None:
-        """Count calls that have ended, whether a program made them or not."""
+        """Count calls that have ended, whether a program made them or not; replayed ones are none of a server's."""
         for call in calls:
+            if call.outcome is CallOutcome.REPLAYED:
+                continue
             server = self._calls.count(call)
             if call.outcome in TIMED_OUTCOMES:
                 self._call_seconds.labels(server).observe(call.duration_ms / 1000)

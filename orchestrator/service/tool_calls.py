@@ -9,7 +9,7 @@ import asyncio
 import json
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
@@ -263,7 +263,7 @@ class ToolCalls:
             scope.require(f"{server}/{tool}", request_bytes)
             if scope.replay is not None:
                 answer = partial(scope.replay.answer, f"{server}/{tool}", arguments)
-                return await self._replayed(grant, entry, await room.in_turn(answer))
+                return await self._replayed(grant, entry, room.in_turn(answer))
         role = self.role_of(grant)
         may_be_own = server == SKILLS and not (scope is not None and scope.of_approved)
         own = self.skills.own_tools(grant.caller, role) if may_be_own else ()
@@ -318,8 +318,12 @@ class ToolCalls:
                 raise JournalUnavailable("The call was not sent, because the journal cannot record it.")
             return await self._dispatcher.call(server, tool, call.arguments, timeout, call.role, room, grant.sessions)
 
-    async def _replayed(self, grant: Grant, entry: LedgerEntry, result: CallResult) -> Answer:
-        result, text = await _written(result)
+    async def _replayed(self, grant: Grant, entry: LedgerEntry, answer: Awaitable[CallResult]) -> Answer:
+        try:
+            result, text = await _written(await answer, is_large=True)
+        except OrchestratorError as error:
+            await entry.finish(CallOutcome.REPLAYED, detail=error.summary)
+            raise
         grant.count_bytes(len(text))
         await entry.finish(CallOutcome.REPLAYED, result_bytes=len(text))
         return Answer(result, text)

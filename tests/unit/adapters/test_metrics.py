@@ -64,6 +64,12 @@ def test_tool_calls_are_counted_by_server_tool_and_outcome() -> None:
     }
 
 
+def test_calls_that_were_replayed_are_not_counted() -> None:
+    metrics = Metrics({}, ListedTools(postgres=["query"]))
+    observe(metrics, ("postgres", "query", CallOutcome.REPLAYED))
+    assert not any(samples(metrics, CALLS).values())
+
+
 def test_what_may_be_expected_of_a_tool_is_there_before_its_first_call() -> None:
     counted = samples(Metrics({}, ListedTools(postgres=["query"])), CALLS)
     of_others = {(outcome, OTHER, OTHER): 0 for outcome in CallOutcome}
