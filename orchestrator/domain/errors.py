@@ -391,14 +391,15 @@ class SkillStale(OrchestratorError):
 
 
 class SkillNotProven(OrchestratorError):
-    """Read `remarks` of GET /skills/{name}, mend the skill, and save it again: only what is proven can be approved."""
+    """Only a skill that is proven, and that uses only what is approved, can be approved. `remarks` of
+    GET /skills/{name} say what its proof found."""
 
     code = "skill_not_proven"
     category = Category.CONFLICT
 
 
 class ApprovalDenied(OrchestratorError):
-    """Let somebody else approve it: a key whose role has approvesSkills in roles.json, and not the author's."""
+    """Let somebody else do it: a key whose role has approvesSkills in roles.json and, to approve, not the author's."""
 
     code = "approval_denied"
     category = Category.DENIED
@@ -410,7 +411,10 @@ class TooManySkills(OrchestratorError):
 
     code = "too_many_skills"
     category = Category.CONFLICT
-    hint_for_models = "Tell the user that no more skills can be saved with this key."
+    hint_for_models = (
+        "Save under the name of one that you have, which replaces it, or ask the user to retire some: "
+        "code-executor skills list, then code-executor skills retire NAME."
+    )
 
 
 class ToolDenied(OrchestratorError):

@@ -1,4 +1,4 @@
-"""What callers are told about skills. The same for every face."""
+"""What callers are told about skills over HTTP."""
 
 from __future__ import annotations
 

@@ -74,6 +74,8 @@ def requirement(schema: dict[str, Any]) -> str | None:
         return "a string that is not empty"
     if kind == "string" and (least := schema.get("minLength", 0)) | (most := schema.get("maxLength", 0)):
         return f"a string of {least} to {most} characters" if most else f"a string of at least {least} characters"
+    if kind == "array" and (most := schema.get("maxItems")):
+        return f"a list of {least} to {most}" if (least := schema.get("minItems", 0)) else f"a list of at most {most}"
     return _PLAIN.get(kind)
 
 

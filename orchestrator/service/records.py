@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from orchestrator.domain.access import Caller
 from orchestrator.domain.errors import NotForYourRole, NotFound, ProgramNotKept
-from orchestrator.domain.execution import ExecutionRecord, Filter, Kind, Page, Stream
+from orchestrator.domain.execution import ExecutionRecord, Filter, Kind, Page, State, Stream
 from orchestrator.domain.statistics import Span, Statistics
 from orchestrator.service.budget import Budget
 from orchestrator.service.ports import Journal
@@ -45,9 +45,11 @@ class Records:
             return await self._journal.newest(wanted, limit)
 
     async def newest_own(self, caller: Caller, *, of_skills: bool) -> ExecutionRecord | None:
-        """Return the program that a caller ran last; the runs of a proof never are, those of skills if wanted."""
+        """Return the program that a caller ran last; no refused one, no run of a proof, and those of skills if wanted."""
         own = Filter(caller=caller.key_name, kind=Kind.PROGRAM)
         for record in await self.newest(caller, own, LOOKED_BACK):
+            if record.state is State.REFUSED:  # there is nothing of it
+                continue
             if record.skill is None or (of_skills and not record.skill.endswith("@")):
                 return await self.visible(caller, record.id)  # lists leave out its files and calls
         return None

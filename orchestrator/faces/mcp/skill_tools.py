@@ -7,6 +7,7 @@ from typing import assert_never
 
 import mcp_types as types
 
+from orchestrator.domain.access import SKILLS
 from orchestrator.domain.errors import OrchestratorError
 from orchestrator.domain.skills import SkillState, SkillVersion, usage
 from orchestrator.faces.mcp.execution_tools import ExecutionTools
@@ -73,16 +74,17 @@ class SkillTools:
         finally:
             left.cancel()
             saving.cancel()
-        return Answer(_reply(saved), _told(saved))
+        in_use = self._skills.shelf.version_in_use(call.caller, saved.name)
+        return Answer(_reply(saved), _told(saved, in_use))
 
     async def run_skill(self, order: RunSkill, call: Call) -> Answer:
-        execution_id = new_execution_id()
+        execution_id, name = new_execution_id(), order.name.removeprefix(f"{SKILLS}/")
         async with self._executing.recording_refusal(call.caller, execution_id):
             running = await self._skills.calls.start(
-                call.caller, order.name, order.input, execution_id, order.timeout_seconds
+                call.caller, name, order.input, execution_id, order.timeout_seconds
             )
         answer = await self._executing.followed(running, call, order.max_tokens)
-        self._skills.calls.note_end(call.caller, order.name, (await running.result()).outcome)
+        self._skills.calls.note_end(call.caller, name, (await running.result()).outcome)
         return answer
 
 
@@ -96,18 +98,20 @@ def _reply(saved: SkillVersion) -> SavedSkillReply:
     )
 
 
-def _told(saved: SkillVersion) -> str:
+def _told(saved: SkillVersion, in_use: str | None) -> str:
     content = saved.content
     calls = ", ".join(content.tools) or "no tool"
     lines = [f"{usage(content)}: {saved.effective_state}, version {saved.version[:12]}, calls {calls}"]
     lines += [f"{remark.kind}: {remark.message}" for remark in saved.remarks]
-    return "\n".join([*lines, *saved.drift, _next_step(saved.effective_state)])
+    return "\n".join([*lines, *saved.drift, _next_step(saved, in_use)])
 
 
-def _next_step(state: SkillState) -> str:
-    match state:
+def _next_step(saved: SkillVersion, in_use: str | None) -> str:
+    match saved.effective_state:
         case SkillState.DRAFT:
             return "It is a draft: fix it and save it again under the same name."
+        case SkillState.PROVEN if in_use != saved.version:
+            return "You cannot use it now, because a server that it calls is not connected."
         case SkillState.PROVEN:
             return "You can use it now. Others can once somebody with the right to do so has approved it."
         case SkillState.APPROVED:

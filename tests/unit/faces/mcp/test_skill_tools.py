@@ -36,21 +36,35 @@ class Saving:
     """Saves whatever it is given as one version, or never if there is none."""
 
     def __init__(self, version: SkillVersion | None = None) -> None:
-        self._version = version
+        self.version = version
 
     async def save(self, caller: Caller, draft: SkillDraft, progress: Callable[[str], None]) -> SkillVersion:
-        if self._version is None:
+        if self.version is None:
             await asyncio.Event().wait()
-        return cast("SkillVersion", self._version)
+        return cast("SkillVersion", self.version)
 
 
-async def saved(saving: Any, caller: Caller = DEVELOPER, *, is_gone: bool = False, **more: Any) -> Answer:
+class Shelf:
+    """Tells that a caller's programs get what was just saved, unless its servers are down."""
+
+    def __init__(self, saving: Any, *, is_usable: bool = True) -> None:
+        self._saving, self._is_usable = saving, is_usable
+
+    def version_in_use(self, caller: Caller, name: str) -> str | None:
+        found = getattr(self._saving, "version", None)
+        return found.version if found is not None and self._is_usable else None
+
+
+async def saved(
+    saving: Any, caller: Caller = DEVELOPER, *, is_gone: bool = False, is_usable: bool = True, **more: Any
+) -> Answer:
     async def report(progress: float, message: str) -> None: ...
 
     gone = asyncio.Event()
     if is_gone:
         gone.set()
-    save, _ = SkillTools(Skills(NOTHING, saving, NOTHING, NOTHING), NOTHING).all()
+    shelf = cast("Any", Shelf(saving, is_usable=is_usable))
+    save, _ = SkillTools(Skills(shelf, saving, NOTHING, NOTHING), NOTHING).all()
     return await save.call({**ORDER, **more}, Call(caller, report, gone))
 
 
@@ -98,6 +112,11 @@ async def test_each_state_that_a_saved_skill_can_have_is_told_with_what_to_do_ne
 async def test_remarks_are_told_between():
     version = replace(skill(state=SkillState.DRAFT), remarks=(Remark("failed", "KeyError: 'text'"),))
     assert "\nfailed: KeyError: 'text'\nIt is a draft" in ((await saved(Saving(version))).text or "")
+
+
+async def test_what_cannot_be_used_now_is_not_said_to_be():
+    last_line = ((await saved(Saving(skill()), is_usable=False)).text or "").splitlines()[-1]
+    assert last_line == "You cannot use it now, because a server that it calls is not connected."
 
 
 async def test_nothing_is_saved_for_a_client_that_is_gone():
