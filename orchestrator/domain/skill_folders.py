@@ -70,15 +70,6 @@ class ImportedSkill:
         """Tell whether somebody edited it after it was exported, which makes a new version of it."""
         return self.stated_version not in (None, self.version)
 
-    def require_unchanged(self) -> SkillContent:
-        if self.was_changed:
-            raise InvalidRequest(
-                f"The skill {self.content.name} was changed after it was exported: {DESCRIPTION_FILE} names the "
-                f"version {self.stated_version}, but its content is {self.version}. Export it again, or import "
-                "it as a new version, which must be proven and approved anew."
-            )
-        return self.content
-
 
 def digest(text: str) -> str:
     """Name a file's content by its hash, as the Skills extension of MCP does."""

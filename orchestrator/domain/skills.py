@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from hashlib import sha256
 from typing import Any
@@ -160,9 +160,6 @@ class SkillVersion:
         if self.drift and self.state in (SkillState.PROVEN, SkillState.APPROVED):
             return SkillState.STALE
         return self.state
-
-    def used(self, at: float, *, failed: bool) -> SkillVersion:
-        return replace(self, uses=self.uses + 1, failures=self.failures + failed, last_used_at=at)
 
 
 def usage(content: SkillContent) -> str:
