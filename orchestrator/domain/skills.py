@@ -16,6 +16,7 @@ from orchestrator.domain.execution import Language
 from orchestrator.domain.names import tool_identifier
 from orchestrator.domain.tools import JsonSchema
 
+VersionKey = tuple[str, str]  # version and author: many may save the same
 BUILT_IN = "(built-in)"  # the author of the built-in skills; no key can have this name
 
 SKILL_NAME = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)*")
@@ -154,6 +155,10 @@ class SkillVersion:
     @property
     def name(self) -> str:
         return self.content.name
+
+    @property
+    def key(self) -> VersionKey:
+        return self.version, self.author
 
     @property
     def effective_state(self) -> SkillState:

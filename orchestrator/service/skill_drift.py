@@ -13,7 +13,7 @@ from orchestrator.domain.access import ANY_ROOM, ANY_SERVER, SKILLS, Caller, Rol
 from orchestrator.domain.errors import OrchestratorError, SkillNotProven
 from orchestrator.domain.execution import Shares
 from orchestrator.domain.json_schema import MAX_STEPS, Budget, differences, mismatches
-from orchestrator.domain.skills import BUILT_IN, SkillState, SkillVersion
+from orchestrator.domain.skills import BUILT_IN, SkillState, SkillVersion, VersionKey
 from orchestrator.domain.tools import Tool
 from orchestrator.domain.upstream import UpstreamState, UpstreamStatus
 from orchestrator.service.budget import Budget as Places
@@ -32,7 +32,6 @@ QUEUE_SECONDS = 120.0  # for which it may wait besides to be run
 ROUND_SECONDS = 20.0  # for those of one author that wait for their approval
 LEAST_SECONDS = 0.5
 FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 1.0, 60.0
-Key = tuple[str, str]  # version and author
 # The daemon itself: it may see every tool, and calls none, for what it runs is answered from a recording.
 REPLAYER = Caller("(skills)", Role("(skills)", frozenset({ANY_SERVER}), chat_rooms=frozenset({ANY_ROOM})))
 
@@ -72,8 +71,8 @@ class SkillDrift:
         self._built_in = built_in
         self._clock = clock
         self._looked_at: dict[bool, tuple[object, int, frozenset[str]]] = {}  # by whether it was at what is approved
-        self._stale_with: dict[Key, dict[str, str]] = {}  # the tools that each is known not to fit
-        self._failed: dict[Key, Failed] = {}
+        self._stale_with: dict[VersionKey, dict[str, str]] = {}  # the tools that each is known not to fit
+        self._failed: dict[VersionKey, Failed] = {}
         self._turns = {
             of_approved: Places(SETTLED_AT_ONCE.total, SETTLED_AT_ONCE.per_caller) for of_approved in (True, False)
         }
@@ -107,7 +106,7 @@ class SkillDrift:
 
     async def _try_to_settle(self, skill: SkillVersion) -> bool:
         """Look at one; if that fails, it stays hidden and is looked at again, ever less often."""
-        key = skill.version, skill.author
+        key = skill.key
         failed = self._failed.get(key)
         if failed is not None and self._clock() < failed.again_at:
             return False
@@ -149,7 +148,7 @@ class SkillDrift:
                 skill, [f"`{path}` is called by a skill that it uses, and was not before." for path in gained]
             )
             return
-        if self._stale_with.get((skill.version, skill.author)) != digests:
+        if self._stale_with.get(skill.key) != digests:
             await self._prove_again(skill, [tool for tool in tools.values() if tool is not None], digests)
 
     def _connected(self) -> frozenset[str]:
@@ -174,7 +173,7 @@ class SkillDrift:
                 # Whoever may use it reads this, and only the author may read what was recorded.
                 drift = [*_changes(proven, tools), failure.summary]
         if drift:
-            self._stale_with[skill.version, skill.author] = digests
+            self._stale_with[skill.key] = digests
             await self._mark(skill, drift[:MOST_DIFFERENCES])
             return
         proof = replace(skill.proof, proven_at=time.time(), digests=digests)

@@ -38,6 +38,7 @@ from orchestrator.domain.skills import (
     SkillState,
     SkillUse,
     SkillVersion,
+    VersionKey,
     canonical_json,
 )
 from orchestrator.domain.tools import SkillTraits, Tool
@@ -48,7 +49,6 @@ log = structlog.get_logger()
 Listed = Mapping[str, tuple[Tool, ...]]
 P = ParamSpec("P")
 T = TypeVar("T")
-Key = tuple[str, str]  # version and author
 FEWEST_DIGITS = 8  # of a version, to find it by
 OPEN = (SkillState.DRAFT, SkillState.PROVEN)
 ACTIVE = (*OPEN, SkillState.APPROVED)
@@ -93,13 +93,13 @@ class SkillShelf:
         self._built_in = {skill.name: skill for skill in built_in}
         self._changed = changed  # what is approved, and so what every role finds
         # Replaced, never changed: threads read them.
-        self._saved: Mapping[Key, SkillVersion] = {}
+        self._saved: Mapping[VersionKey, SkillVersion] = {}
         self._approved: Mapping[str, SkillVersion] = dict(self._built_in)
-        self._open: Mapping[str, Sequence[Key]] = {}  # by author
+        self._open: Mapping[str, Sequence[VersionKey]] = {}  # by author
         self._tools: Mapping[str, Tool] = {}
         self._servers: frozenset[str] = frozenset()
         self._digests: dict[str, tuple[Tool, str]] = {}
-        self._uncounted: dict[Key, SkillUse] = {}
+        self._uncounted: dict[VersionKey, SkillUse] = {}
         self._writing = asyncio.Lock()  # whoever decides on a skill decides on what is there until it is written
         self.changes: set[asyncio.Future[Any]] = set()  # under way, held so that they are not forgotten
         self.revision = 0
@@ -114,11 +114,11 @@ class SkillShelf:
             else skill
             for name, skill in self._built_in.items()
         }
-        self._take_up({(skill.version, skill.author): skill for skill in await self._store.all()})
+        self._take_up({skill.key: skill for skill in await self._store.all()})
 
-    def _take_up(self, saved: Mapping[Key, SkillVersion]) -> None:
+    def _take_up(self, saved: Mapping[VersionKey, SkillVersion]) -> None:
         approved = {skill.name: skill for skill in saved.values() if skill.state is SkillState.APPROVED}
-        opened: dict[str, list[Key]] = {}
+        opened: dict[str, list[VersionKey]] = {}
         for key, skill in saved.items():
             if skill.state in OPEN:
                 opened.setdefault(skill.author, []).append(key)
@@ -174,7 +174,7 @@ class SkillShelf:
     def listed(self, caller: Caller) -> list[SkillVersion]:
         """Return what a caller may use, what it saved, and what waits for its approval, by name."""
         approved = (skill for skill in self._approved.values() if self.shows(caller, skill))
-        found = {(skill.version, skill.author): skill for skill in approved}
+        found = {skill.key: skill for skill in approved}
         for key, skill in self._saved.items():
             if skill.state in OPEN and self.shows(caller, skill):
                 found[key] = skill
@@ -418,7 +418,7 @@ class SkillShelf:
     @_finished
     async def add(self, saved: SkillVersion, recording: bytes | None) -> SkillVersion:
         """Keep a version and return it as it is now: a proof that failed takes away neither an approval nor a proof."""
-        key = saved.version, saved.author
+        key = saved.key
         async with self._writing:
             before = self._saved.get(key)
             if before is not None:
@@ -460,14 +460,13 @@ class SkillShelf:
                 )
             approved = replace(found, state=SkillState.APPROVED, approved_by=caller.key_name, approved_at=time.time())
             await self._store.approve(approved)
-            key = (approved.version, approved.author)
             kept = {
                 each: replace(skill, state=SkillState.RETIRED)
                 if skill.name == name and skill.state is SkillState.APPROVED
                 else skill
                 for each, skill in self._saved.items()
             }
-            self._take_up({**kept, key: approved})
+            self._take_up({**kept, approved.key: approved})
         log.info("skill.approved", skill=name, version=version, by=caller.key_name, author=approved.author)
         return approved
 
@@ -485,7 +484,7 @@ class SkillShelf:
                 raise ApprovalDenied(f"Only {found.author}, or a role that approves skills, may retire {name}.")
             await self._store.retire(found.version, found.author)
             retired = replace(found, state=SkillState.RETIRED)
-            self._take_up({**self._saved, (found.version, found.author): retired})
+            self._take_up({**self._saved, found.key: retired})
         log.info("skill.retired", skill=name, version=found.version, by=caller.key_name)
         return retired
 
@@ -499,7 +498,7 @@ class SkillShelf:
         """
         async with self._writing:
             is_built_in = skill.author == BUILT_IN
-            now = self._built_in.get(skill.name) if is_built_in else self._saved.get((skill.version, skill.author))
+            now = self._built_in.get(skill.name) if is_built_in else self._saved.get(skill.key)
             if now is None or now.state is SkillState.RETIRED or now.proof != skill.proof:
                 return
             changed = replace(now, proof=proof, drift=tuple(drift))
@@ -508,7 +507,7 @@ class SkillShelf:
                 self._take_up(self._saved)
                 return
             await self._store.change_proof(changed, recording)
-            self._take_up({**self._saved, (skill.version, skill.author): changed})
+            self._take_up({**self._saved, skill.key: changed})
 
     async def recording(self, skill: SkillVersion) -> bytes | None:
         return await self._store.recording(skill.version, skill.author)
@@ -519,9 +518,9 @@ class SkillShelf:
         """Count a use, or that one failed, which was counted before."""
         version = None if skill.author == BUILT_IN else skill.version
         use = SkillUse(skill.name, version, skill.author, int(not failed), int(failed), time.time())
-        self._note_use((skill.version, skill.author), use)
+        self._note_use(skill.key, use)
 
-    def _note_use(self, key: Key, use: SkillUse) -> None:
+    def _note_use(self, key: VersionKey, use: SkillUse) -> None:
         before = self._uncounted.get(key)
         if before is not None:
             use = replace(use, uses=before.uses + use.uses, failures=before.failures + use.failures)
@@ -540,17 +539,17 @@ class SkillShelf:
                 for key, use in meanwhile.items():
                     self._note_use(key, use)
                 raise
-            for (version, author), use in counted.items():
-                self._add_use(version, author, use)
+            for key, use in counted.items():
+                self._add_use(key, use)
 
-    def _add_use(self, version: str, author: str, use: SkillUse) -> None:
-        if author == BUILT_IN and (skill := self._built_in.get(use.name)) is not None:
+    def _add_use(self, key: VersionKey, use: SkillUse) -> None:
+        if use.author == BUILT_IN and (skill := self._built_in.get(use.name)) is not None:
             self._built_in = {**self._built_in, use.name: _with_use(skill, use)}
             if self._approved.get(use.name) is skill:
                 self._approved = {**self._approved, use.name: self._built_in[use.name]}
-        elif (saved := self._saved.get((version, author))) is not None:
+        elif (saved := self._saved.get(key)) is not None:
             counted = _with_use(saved, use)
-            self._saved = {**self._saved, (version, author): counted}
+            self._saved = {**self._saved, key: counted}
             if self._approved.get(use.name) is saved:
                 self._approved = {**self._approved, use.name: counted}
 
@@ -636,7 +635,7 @@ def _outlasts(before: SkillVersion, saved: SkillVersion) -> bool:
     return before.state is SkillState.APPROVED and not _is_stale(before)
 
 
-def _without_forgotten(saved: Mapping[Key, SkillVersion], author: str) -> Mapping[Key, SkillVersion]:
+def _without_forgotten(saved: Mapping[VersionKey, SkillVersion], author: str) -> Mapping[VersionKey, SkillVersion]:
     """Leave out what the store forgets, too: all but the newest of what an author retired."""
     retired = [key for key, skill in saved.items() if skill.author == author and skill.state is SkillState.RETIRED]
     retired.sort(key=lambda key: saved[key].created_at, reverse=True)

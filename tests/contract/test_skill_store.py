@@ -63,11 +63,11 @@ async def store(request, tmp_path):
 
 
 async def states(store):
-    return {(each.version, each.author): each.state for each in await store.all()}
+    return {each.key: each.state for each in await store.all()}
 
 
 async def state_of(store, saved):
-    return (await states(store)).get((saved.version, saved.author))
+    return (await states(store)).get(saved.key)
 
 
 async def test_a_skill_comes_back_with_every_field_as_it_was_saved(store):
@@ -179,7 +179,7 @@ async def test_retiring_twice_or_what_is_not_there_does_no_harm(store):
     for _ in range(2):
         await store.retire(saved.version, saved.author)
     await store.retire("0" * 64, "nobody")
-    assert await states(store) == {(saved.version, saved.author): SkillState.RETIRED}
+    assert await states(store) == {saved.key: SkillState.RETIRED}
 
 
 async def test_of_what_an_author_retired_only_the_newest_are_kept(store):
@@ -188,7 +188,7 @@ async def test_of_what_an_author_retired_only_the_newest_are_kept(store):
     for saved in (of_others, *by_age):
         await store.save(saved, b"recording")
     kept = await states(store)
-    assert kept.pop((of_others.version, of_others.author)) is SkillState.RETIRED
+    assert kept.pop(of_others.key) is SkillState.RETIRED
     assert [version for version, _ in kept] == [each.version for each in by_age[2:]]
     forgotten = by_age[0]
     assert await store.recording(forgotten.version, forgotten.author) is None

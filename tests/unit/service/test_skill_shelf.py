@@ -263,7 +263,7 @@ async def test_what_is_saved_again_keeps_its_uses(place):
 async def test_the_shelf_forgets_what_the_store_forgets(place):
     for number in range(KEPT_RETIRED + 5):
         await place.save(code=str(number), at=float(number))
-    held = {(each.version, each.author) for each in await place.store.all()}
+    held = {each.key for each in await place.store.all()}
     assert len(held) == KEPT_RETIRED + 1
     assert place.shelf._saved.keys() == held
 
