@@ -74,9 +74,10 @@ from orchestrator.service.servers import Servers
 from orchestrator.service.sign_ins import SignIns
 from orchestrator.service.skill_calls import SkillCalls
 from orchestrator.service.skill_drift import SkillDrift
+from orchestrator.service.skill_files import SkillCode
 from orchestrator.service.skill_proofs import ProofPrograms, SkillProofs
 from orchestrator.service.skill_saving import SkillSaving
-from orchestrator.service.skill_shelf import SkillCode, SkillShelf
+from orchestrator.service.skill_shelf import SkillShelf
 from orchestrator.service.skills import Skills
 from orchestrator.service.tool_calls import Policy, ToolCalls
 from orchestrator.service.warm_pool import WarmPool

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 import structlog
 
@@ -31,7 +30,8 @@ from orchestrator.service.grants import Grant, Grants
 from orchestrator.service.provisions import Provisions
 from orchestrator.service.running import RunningExecution
 from orchestrator.service.scopes import LARGEST_ARGUMENTS_BYTES, Scope, SkillRun
-from orchestrator.service.skill_shelf import SkillShelf, code_files, code_path
+from orchestrator.service.skill_files import SkillSources, code_files, code_path, driver, is_index
+from orchestrator.service.skill_shelf import SkillShelf
 from orchestrator.service.warm_pool import WarmPool
 
 log = structlog.get_logger()
@@ -41,14 +41,6 @@ NESTED = Shares(total=4, per_caller=2)
 MOST_SECONDS = 300.0  # of a skill in a sandbox of its own, also within a program that has hours
 LEAST_SECONDS = 0.5  # a skill that has less time left is not begun
 TOLD_CHARACTERS = 2000  # of what a skill that failed printed
-
-
-class SkillSources(Protocol):
-    """Writes what programs import skills and tools from."""
-
-    def skill_files(self, skills: Sequence[Tool], language: Language) -> Mapping[str, str]: ...
-
-    def tool_files(self, tools: Sequence[Tool], language: Language) -> Mapping[str, str]: ...
 
 
 class SkillCalls:
@@ -90,7 +82,7 @@ class SkillCalls:
         approved = [tool for tool in self._importable(role) if tool.skill is not None and tool.name not in replaced]
         # The list of all that there are is written anew; the approved ones themselves are there.
         written = self._sources.skill_files((*own, *approved), language)
-        indexes = {path: text for path, text in written.items() if _is_index(path)}
+        indexes = {path: text for path, text in written.items() if is_index(path)}
         wrappers = {
             path: text
             for path, text in written.items()
@@ -125,7 +117,7 @@ class SkillCalls:
         files: dict[str, str] = {}
         if used:
             written = await asyncio.to_thread(self._sources.skill_files, used, language)
-            files = {path: text for path, text in written.items() if not _is_index(path)}
+            files = {path: text for path, text in written.items() if not is_index(path)}
         if beside:  # then it may use what only its author has, and finds in a list of its own
             files = {**await self.files_for(caller, SKILLS, language), **files}
         code = code_path(skill.name, language)
@@ -208,10 +200,6 @@ class SkillCalls:
         return {"content": [], "structuredContent": scope.returned}
 
 
-def _is_index(path: str) -> bool:
-    return path.startswith((f"{SKILLS}/__", f"{SKILLS}/index"))
-
-
 def _driver_of(skill: SkillVersion, given: Mapping[str, Any]) -> str:
     """Write the program that runs a skill, if the input fits; it is decoded for that, so do it in a thread."""
     values = dict(given)
@@ -224,13 +212,3 @@ def _driver_of(skill: SkillVersion, given: Mapping[str, Any]) -> str:
     if size > LARGEST_ARGUMENTS_BYTES:
         raise InvalidArguments(f"The input of a skill must have at most {LARGEST_ARGUMENTS_BYTES} bytes.")
     return driver(skill.content.language, skill.name, values)
-
-
-def driver(language: Language, name: str, given: Mapping[str, Any]) -> str:
-    """Write the program that runs a skill."""
-    text = json.dumps(json.dumps(dict(given), ensure_ascii=True), ensure_ascii=True)  # a literal in both languages
-    match language:
-        case Language.PYTHON:
-            return f"from servers._skills import answer\n\nanswer({name!r}, {text})\n"
-        case Language.TYPESCRIPT:
-            return f"import {{ answer }} from '/workspace/servers/_skills.js';\n\nawait answer('{name}', {text});\n"

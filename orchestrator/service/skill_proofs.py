@@ -26,8 +26,7 @@ from orchestrator.service.scopes import (
     Scope,
     SkillRun,
 )
-from orchestrator.service.skill_calls import SkillSources, driver
-from orchestrator.service.skill_shelf import code_files, code_path
+from orchestrator.service.skill_files import SkillSources, code_files, code_path, driver
 
 EXAMINE_SECONDS = 30.0
 PROOF_SECONDS = 120.0

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import wraps
 from hashlib import sha256
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import structlog
 
@@ -26,7 +26,6 @@ from orchestrator.domain.errors import (
     SkillStale,
     ToolUnavailable,
 )
-from orchestrator.domain.execution import Language
 from orchestrator.domain.json_schema import without_prose
 from orchestrator.domain.skills import (
     BUILT_IN,
@@ -552,42 +551,6 @@ class SkillShelf:
             self._saved = {**self._saved, key: counted}
             if self._approved.get(use.name) is saved:
                 self._approved = {**self._approved, use.name: counted}
-
-
-class SkillCode:
-    """The code of approved skills, as files of the sandboxes of the roles that may use them."""
-
-    def __init__(self, latest: Callable[[], ImportableTools], code: Callable[[str, str], str | None]) -> None:
-        self._latest = latest
-        self._code = code
-
-    @property
-    def version(self) -> object:
-        return self._latest().version
-
-    def files(self, role: Role, language: Language) -> dict[str, str]:
-        skills = [tool for tool in self._latest().importable(role) if tool.skill is not None]
-        return code_files(skills, language, self._code)
-
-
-class ImportableTools(Protocol):
-    version: int
-
-    def importable(self, role: Role) -> Sequence[Tool]: ...
-
-
-def code_files(skills: Sequence[Tool], language: Language, code: Callable[[str, str], str | None]) -> dict[str, str]:
-    """Return the code that programs in one language run themselves."""
-    files = {}
-    for tool in skills:
-        traits = tool.skill
-        if traits is not None and traits.language == language and not traits.drift:
-            files[code_path(tool.name, language)] = code(tool.name, traits.version) or ""
-    return files
-
-
-def code_path(name: str, language: Language) -> str:
-    return f"{SKILLS}/_code/{name}{language.suffix}"
 
 
 def _begins(skill: SkillVersion, digits: str) -> bool:

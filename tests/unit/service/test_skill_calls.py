@@ -15,7 +15,8 @@ from orchestrator.service.grants import Grants
 from orchestrator.service.rooms import Rooms
 from orchestrator.service.sandboxes import Lease
 from orchestrator.service.scopes import Scope
-from orchestrator.service.skill_calls import TOLD_CHARACTERS, SkillCalls, driver
+from orchestrator.service.skill_calls import TOLD_CHARACTERS, SkillCalls
+from orchestrator.service.skill_files import driver
 from tests.support.api import until
 from tests.support.fake_executions import input_of
 from tests.support.fake_sources import FakeSources

@@ -16,7 +16,8 @@ from orchestrator.domain.errors import (
 )
 from orchestrator.domain.execution import Language
 from orchestrator.domain.skills import BUILT_IN, KEPT_RETIRED, Proof, SkillState
-from orchestrator.service.skill_shelf import SkillCode, SkillShelf, Touched, tool_digest
+from orchestrator.service.skill_files import SkillCode
+from orchestrator.service.skill_shelf import SkillShelf, Touched, tool_digest
 from tests.support.fake_skill_store import FakeSkillStore
 from tests.support.skills import TAKES_TEXT, built_in, content, skill, tool
 
