@@ -105,7 +105,7 @@ def skill_detail(caller: Caller, skill: SkillVersion, shelf: SkillShelf) -> Skil
         examples=[{"input": dict(example)} for example in content.examples],
         touches=[
             TouchedBody(tool=each.path, read_only=each.read_only, is_there=each.is_there)
-            for each in shelf.touched(skill)
+            for each in shelf.reach.touched(skill)
         ],
         approved_version=approved.version if approved is not None else None,
         version_in_use=shelf.version_in_use(caller, skill.name),

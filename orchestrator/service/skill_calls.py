@@ -112,8 +112,9 @@ class SkillCalls:
 
     async def _files_of_version(self, caller: Caller, skill: SkillVersion) -> Mapping[str, str]:
         """Return the code of exactly this version; the sandbox may be of a moment before, or have another's."""
-        language, beside = skill.content.language, self._shelf.beside(skill)
-        used = [self._shelf.as_tool(each, beside) for each in self._shelf.used_by(skill.content, beside).values()]
+        language, reach = skill.content.language, self._shelf.reach
+        beside = reach.beside(skill)
+        used = [reach.as_tool(each, beside) for each in reach.used_by(skill.content, beside).values()]
         files: dict[str, str] = {}
         if used:
             written = await asyncio.to_thread(self._sources.skill_files, used, language)
@@ -136,7 +137,7 @@ class SkillCalls:
     def _scope(self, skill: SkillVersion, around: tuple[str, ...] = (), *, returns: bool = False) -> Scope:
         """Narrow an execution to what a skill declares, and what the skills that it uses do."""
         of_approved = skill.state is SkillState.APPROVED
-        return Scope(self._shelf.reach_of(skill), (*around, skill.name), returns=returns, of_approved=of_approved)
+        return Scope(self._shelf.reach.of(skill), (*around, skill.name), returns=returns, of_approved=of_approved)
 
     async def call(self, grant: Grant, role: Role, skill: Tool, arguments: Mapping[str, Any]) -> CallResult:
         """Run a skill for a program that waits for its result, with what is left of the program's time and budget."""

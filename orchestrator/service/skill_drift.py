@@ -64,6 +64,7 @@ class SkillDrift:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._shelf = shelf
+        self._reach = shelf.reach
         self._proofs = proofs
         self._saving = saving
         self._statuses = statuses
@@ -125,11 +126,11 @@ class SkillDrift:
     async def _settle(self, skill: SkillVersion) -> None:
         if skill.proof is None:
             return
-        own = self._shelf.beside(skill)
+        own = self._reach.beside(skill)
         connected = self._connected()
-        tools = {path: self._shelf.tool(path, own) for path in skill.content.tools}
+        tools = {path: self._reach.tool(path, own) for path in skill.content.tools}
         missing = [path for path, tool in tools.items() if tool is None]
-        gone = [path for path in missing if path.partition("/")[0] in {*(connected & self._shelf.servers), SKILLS}]
+        gone = [path for path in missing if path.partition("/")[0] in {*(connected & self._reach.servers), SKILLS}]
         if gone and skill.author == BUILT_IN:
             return  # it is for a server of that name which is another one here
         if gone:
@@ -137,7 +138,7 @@ class SkillDrift:
             return
         if missing:
             return  # of a server that is down nothing is known
-        digests = self._shelf.digests(skill.content, own)
+        digests = self._reach.digests(skill.content, own)
         if digests is None:
             return  # a tool of a skill that it uses is missing, which is looked at, too
         if digests == skill.proof.digests:
@@ -182,7 +183,7 @@ class SkillDrift:
         await self._shelf.change_proof(skill, proof, recording=renewed)
 
     async def _replay(self, skill: SkillVersion, proven: Proven, tools: Sequence[Tool]) -> None:
-        needed, codes = self._saving.needs(skill.content, self._shelf.beside(skill))
+        needed, codes = self._saving.needs(skill.content, self._reach.beside(skill))
         left = _seconds_for(skill)
         for run in proven.runs:
             if left < LEAST_SECONDS:
@@ -199,7 +200,7 @@ class SkillDrift:
         proven = await self.recorded(skill)
         declared = [tool for tool in proven.tools if tool.path in skill.content.tools]
         needed = [tool for tool in proven.tools if tool.path not in skill.content.tools]
-        codes = self._saving.needs(skill.content, self._shelf.beside(skill))[1]
+        codes = self._saving.needs(skill.content, self._reach.beside(skill))[1]
         async with self._replays.reserve(caller.key_name, 1):
             try:
                 for run in proven.runs:

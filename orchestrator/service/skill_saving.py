@@ -163,7 +163,7 @@ class SkillSaving:
             tools=tuple(sorted(tool.path for tool in declared)),
             examples=draft.examples or _examples(found, draft.input or _telling(found["input"]) or None),
         )
-        self._shelf.require_end(content, self._shelf.own(caller))
+        self._shelf.reach.require_end(content, self._shelf.own(caller))
         if not content.input:
             schema = schema_of(content.examples)
             if content.language is Language.TYPESCRIPT:
@@ -220,7 +220,7 @@ class SkillSaving:
         """Return the tools of these paths; what the caller may not call itself, its skill may not declare."""
         own = [*self._shelf.own_tools(caller, caller.role)]
         if any(path.startswith(f"{SKILLS}/") for path in paths or ()):  # what was just approved is not listed yet
-            own += [self._shelf.as_tool(skill) for skill in self._shelf.approved_for(caller)]
+            own += [self._shelf.reach.as_tool(skill) for skill in self._shelf.approved_for(caller)]
         declared = []
         for path in dict.fromkeys(paths or ()):
             if len(path) > MAX_PATH_CHARACTERS:
@@ -251,7 +251,7 @@ class SkillSaving:
         for path in imported:
             name = path.removeprefix(f"{SKILLS}/")
             used = (own.get(name) or self._shelf.approved(name)) if name != path else None
-            through |= self._shelf.reach_of(used) if used is not None else set()
+            through |= self._shelf.reach.of(used) if used is not None else set()
         return [*imported, *(path for path in source.called or () if path not in through)]
 
     def _imported(self, caller: Caller, imports: Sequence[Sequence[str | None]]) -> list[str]:
@@ -288,7 +288,7 @@ class SkillSaving:
 
         def add(each: SkillContent) -> None:
             for path in each.tools:
-                tool = self._shelf.tool(path, own)
+                tool = self._shelf.reach.tool(path, own)
                 if tool is None:
                     continue
                 if each is not content:
@@ -309,7 +309,7 @@ class SkillSaving:
         inferred = tuple(name for name in ("input", "output", "tools", "examples") if getattr(draft, name) is None)
         remarks = list(await _remarks_on(content))
         candidate = self._candidate(caller, content, found.declared)
-        digests = self._shelf.digests(content, self._shelf.own(caller))
+        digests = self._shelf.reach.digests(content, self._shelf.own(caller))
         # The tools of the skills that it uses are there as well, so that calling them would not fail.
         if not candidate.paths.isdisjoint(found.undeclared):
             return _saved(caller, content, inferred, remarks, None), None
@@ -356,7 +356,7 @@ class SkillSaving:
 
     def _require_unchanged(self, caller: Caller, content: SkillContent, before: dict[str, str] | None) -> None:
         """Its proof is for the tools that it was run with."""
-        if before is None or self._shelf.digests(content, self._shelf.own(caller)) != before:
+        if before is None or self._shelf.reach.digests(content, self._shelf.own(caller)) != before:
             raise ProofFailed("tools", "A tool that it calls disappeared or changed during the proof. Save it again.")
 
 

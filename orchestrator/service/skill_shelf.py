@@ -1,4 +1,4 @@
-"""Which skills there are, who sees which, and what is offered beside the tools.
+"""Which skills there are, who sees which, and how their states change.
 
 A skill is for the roles that may call every tool it calls, also through the skills that it uses. Until somebody else
 approves it, it is for its author alone.
@@ -9,15 +9,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from difflib import get_close_matches
 from functools import wraps
-from hashlib import sha256
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import structlog
 
-from orchestrator.domain.access import SKILLS, Caller, Paths, Role
+from orchestrator.domain.access import Caller, Role
 from orchestrator.domain.errors import (
     ApprovalDenied,
     InvalidRequest,
@@ -26,49 +25,27 @@ from orchestrator.domain.errors import (
     SkillStale,
     ToolUnavailable,
 )
-from orchestrator.domain.json_schema import without_prose
 from orchestrator.domain.skills import (
     BUILT_IN,
     KEPT_RETIRED,
-    MAX_DEPTH,
     MAX_NAME_CHARACTERS,
     Proof,
-    SkillContent,
     SkillState,
     SkillUse,
     SkillVersion,
     VersionKey,
-    canonical_json,
 )
-from orchestrator.domain.tools import SkillTraits, Tool
+from orchestrator.domain.tools import Tool
 from orchestrator.service.ports import SkillStore
+from orchestrator.service.skill_reach import Listed, SkillReach
 
 log = structlog.get_logger()
 
-Listed = Mapping[str, tuple[Tool, ...]]
 P = ParamSpec("P")
 T = TypeVar("T")
 FEWEST_DIGITS = 8  # of a version, to find it by
 OPEN = (SkillState.DRAFT, SkillState.PROVEN)
 ACTIVE = (*OPEN, SkillState.APPROVED)
-
-
-@dataclass(frozen=True, slots=True)
-class Touched:
-    """A tool that a skill calls, as an approver has to know it."""
-
-    path: str
-    read_only: bool | None  # None if its server does not say
-    is_there: bool
-
-
-def tool_digest(tool: Tool) -> str:
-    """Name a tool by what a program depends on: its name and its schemas, without what is only for readers."""
-    schemas = [without_prose(schema) for schema in (tool.input_schema, tool.output_schema or {})]
-    version = (
-        [tool.skill.version] if tool.skill is not None else []
-    )  # a skill with the same schemas may do other things
-    return sha256(canonical_json([tool.path, *schemas, *version])).hexdigest()
 
 
 def _finished(
@@ -95,13 +72,11 @@ class SkillShelf:
         self._saved: Mapping[VersionKey, SkillVersion] = {}
         self._approved: Mapping[str, SkillVersion] = dict(self._built_in)
         self._open: Mapping[str, Sequence[VersionKey]] = {}  # by author
-        self._tools: Mapping[str, Tool] = {}
-        self._servers: frozenset[str] = frozenset()
-        self._digests: dict[str, tuple[Tool, str]] = {}
         self._uncounted: dict[VersionKey, SkillUse] = {}
         self._writing = asyncio.Lock()  # whoever decides on a skill decides on what is there until it is written
         self.changes: set[asyncio.Future[Any]] = set()  # under way, held so that they are not forgotten
         self.revision = 0
+        self.reach = SkillReach(self.approved, self.own_of)
 
     async def load(self) -> None:
         uses = await self._store.built_in_uses()
@@ -132,8 +107,8 @@ class SkillShelf:
 
     def approved_for(self, caller: Caller) -> list[SkillVersion]:
         """Return what a caller's role may use of what is approved, by name."""
-        usable = (skill for skill in self._approved.values() if not skill.drift and self._can_be_offered(skill))
-        return sorted((skill for skill in usable if self.is_for(caller.role, skill)), key=_name)
+        usable = (skill for skill in self._approved.values() if not skill.drift and self.reach.can_be_offered(skill))
+        return sorted((skill for skill in usable if self.reach.is_for(caller.role, skill)), key=_name)
 
     def settled(self, *, approved: bool) -> Sequence[SkillVersion]:
         """Return everything whose tools matter: what is approved, or what waits for that."""
@@ -143,7 +118,7 @@ class SkillShelf:
 
     def own(self, caller: Caller) -> dict[str, SkillVersion]:
         """Return what a caller's programs get of what it saved: all that comes before what is approved for it."""
-        return self._own(caller.key_name, lambda approved: self.is_for(caller.role, approved))
+        return self._own(caller.key_name, lambda approved: self.reach.is_for(caller.role, approved))
 
     def own_of(self, author: str) -> dict[str, SkillVersion]:
         return self._own(author, lambda approved: True)
@@ -188,13 +163,10 @@ class SkillShelf:
             case SkillState.PROVEN | SkillState.STALE:
                 is_shown = is_author or caller.role.approves_skills
             case SkillState.APPROVED:
-                is_shown = self._has_its_tools(skill) or (
+                is_shown = self.reach.has_its_tools(skill) or (
                     skill.author != BUILT_IN and (is_author or caller.role.approves_skills)
                 )
-        return is_shown and self.is_for(caller.role, skill)
-
-    def _has_its_tools(self, skill: SkillVersion) -> bool:
-        return all(path in self._tools for path in self._tools_of(skill.content))
+        return is_shown and self.reach.is_for(caller.role, skill)
 
     def find(self, caller: Caller, name: str, version: str | None = None) -> SkillVersion:
         """Return one version, or the one that the caller would use; what is not for it is as if it were not there.
@@ -242,19 +214,19 @@ class SkillShelf:
             raise self._missing(caller, name)
         if found.effective_state is SkillState.STALE:
             raise SkillStale(f"The tools that {name} calls have changed since it was proven. {' '.join(found.drift)}")
-        if not self._can_be_offered(found):
+        if not self.reach.can_be_offered(found):
             raise ToolUnavailable(f"A tool that {name} calls is not there, or has changed just now. Try again.")
         return found
 
     def _in_use(self, caller: Caller, name: str, *, only_approved: bool = False) -> SkillVersion | None:
         own = {} if only_approved else self.own(caller)
         found = own.get(name) or self._approved.get(name)
-        return found if found is not None and self.is_for(caller.role, found) else None
+        return found if found is not None and self.reach.is_for(caller.role, found) else None
 
     def usable(self, caller: Caller, name: str) -> SkillVersion | None:
         """Return the version that the caller's programs get, if it can be called now."""
         found = self._in_use(caller, name)
-        if found is None or _is_stale(found) or not self._can_be_offered(found):
+        if found is None or _is_stale(found) or not self.reach.can_be_offered(found):
             return None
         return found
 
@@ -263,106 +235,6 @@ class SkillShelf:
         found = self.usable(caller, name)
         return found.version if found is not None else None
 
-    # What a skill calls.
-
-    def beside(self, skill: SkillVersion) -> Mapping[str, SkillVersion]:
-        """Return the author's own skills, which one that is not approved may use, too; an approved one must not."""
-        return {} if skill.state is SkillState.APPROVED else self.own_of(skill.author)
-
-    def is_for(self, role: Role, skill: SkillVersion) -> bool:
-        return role.may_call(SKILLS, skill.name, self.requires(skill.content, self.beside(skill)))
-
-    def requires(self, content: SkillContent, own: Mapping[str, SkillVersion] | None = None) -> Paths:
-        """Return every tool and every skill that a skill calls, also through the skills that it uses."""
-        paths = _paths_of(content, self.used_by(content, own))
-        return tuple((server, tool) for server, _, tool in (path.partition("/") for path in paths))
-
-    def _tools_of(self, content: SkillContent, own: Mapping[str, SkillVersion] | None = None) -> Sequence[str]:
-        """Return the paths of the same without the skills that are there, which call what is among them as well."""
-        used = self.used_by(content, own)
-        there = {f"{SKILLS}/{name}" for name in used}
-        return [path for path in _paths_of(content, used) if path not in there]
-
-    def used_by(
-        self, content: SkillContent, own: Mapping[str, SkillVersion] | None = None
-    ) -> Mapping[str, SkillVersion]:
-        """Return the skills that one uses, also through others, by name, as far as they are there."""
-        found: dict[str, SkillVersion] = {}
-        waiting = list(content.uses)
-        while waiting:
-            name = waiting.pop(0)
-            used = (own or {}).get(name) or self._approved.get(name)
-            if used is not None and name not in found:
-                found[name] = used
-                waiting += used.content.uses
-        return found
-
-    def reach_of(self, skill: SkillVersion) -> frozenset[str]:
-        """Return the paths of all that a skill may call, itself or through the skills that it uses; these as well."""
-        return frozenset(_paths_of(skill.content, self.used_by(skill.content, self.beside(skill))))
-
-    def require_end(self, content: SkillContent, own: Mapping[str, SkillVersion]) -> None:
-        """Refuse a skill that would call itself, or through too many others."""
-
-        def follow(each: SkillContent, way: tuple[str, ...]) -> None:
-            if each.name in way:
-                raise InvalidRequest(f"Skills must not call themselves: {' → '.join((*way, each.name))}.")
-            way = (*way, each.name)
-            if len(way) > MAX_DEPTH:
-                raise InvalidRequest(f"Skills may be at most {MAX_DEPTH} deep: {' → '.join(way)}.")
-            for name in each.uses:
-                used = content if name == content.name else own.get(name) or self._approved.get(name)
-                if isinstance(used, SkillVersion):
-                    used = used.content
-                if used is not None:
-                    follow(used, way)
-
-        follow(content, ())
-
-    def touched(self, skill: SkillVersion) -> list[Touched]:
-        found = []
-        for path in self._tools_of(skill.content, self.beside(skill)):
-            tool = self._tools.get(path)
-            hint = tool.annotations.get("readOnlyHint") if tool is not None else None
-            found.append(Touched(path, hint if isinstance(hint, bool) else None, tool is not None))
-        for name, used in self.used_by(skill.content, self.beside(skill)).items():
-            path = f"{SKILLS}/{name}"
-            only_reads = self.as_tool(used, self.beside(used)).annotations.get("readOnlyHint")
-            found.append(Touched(path, only_reads, used.effective_state is SkillState.APPROVED))
-        return found
-
-    def digests(self, content: SkillContent, own: Mapping[str, SkillVersion] | None = None) -> dict[str, str] | None:
-        """Return the digest of each tool that a skill calls as it is now, itself or through the skills that it uses.
-
-        None if one of them is not there.
-        """
-        digests = {}
-        for path in _paths_of(content, self.used_by(content, own)):
-            tool = self.tool(path, own)
-            if tool is None:
-                return None
-            digests[path] = self._digest(tool)
-        return digests
-
-    def tool(self, path: str, own: Mapping[str, SkillVersion] | None = None) -> Tool | None:
-        """Return a tool, or a skill as a tool, as it is now."""
-        server, _, name = path.partition("/")
-        if server != SKILLS:
-            return self._tools.get(path)
-        skill = (own or {}).get(name) or self._approved.get(name)
-        return self.as_tool(skill, own) if skill is not None and not skill.drift else None
-
-    @property
-    def servers(self) -> frozenset[str]:
-        """Return whose tools are known: a server may be connected before its tools have been taken up."""
-        return self._servers
-
-    def _digest(self, tool: Tool) -> str:
-        known = self._digests.get(tool.path)
-        if known is None or known[0] is not tool:
-            known = self._digests[tool.path] = tool, tool_digest(tool)
-        return known[1]
-
     # What is offered beside the tools.
 
     def offered(self, listed: Listed) -> tuple[Tool, ...]:
@@ -370,30 +242,11 @@ class SkillShelf:
 
         One whose tools have changed and that nobody has looked at since is not offered.
         """
-        self._tools = {tool.path: tool for tools in listed.values() for tool in tools}
-        self._servers = frozenset(server for server, tools in listed.items() if tools)
+        self.reach.take_up(listed)
         return tuple(
-            self.as_tool(skill) for skill in sorted(self._approved.values(), key=_name) if self._can_be_offered(skill)
-        )
-
-    def _can_be_offered(self, skill: SkillVersion) -> bool:
-        if skill.drift:
-            return True
-        digests = self.digests(skill.content, self.beside(skill))
-        is_draft = skill.state is SkillState.DRAFT  # which its author may try as it is
-        return digests is not None and (is_draft or (skill.proof is not None and digests == skill.proof.digests))
-
-    def as_tool(self, skill: SkillVersion, own: Mapping[str, SkillVersion] | None = None) -> Tool:
-        known = [self._tools.get(path) for path in self._tools_of(skill.content, own)]
-        only_reads = all(tool is not None and tool.annotations.get("readOnlyHint") is True for tool in known)
-        return Tool(
-            server=SKILLS,
-            name=skill.name,
-            description=skill.content.description,
-            input_schema=skill.content.input,
-            output_schema=skill.content.output or None,
-            annotations={"readOnlyHint": True} if only_reads else {},
-            skill=SkillTraits(skill.version, skill.content.language, self.requires(skill.content, own), skill.drift),
+            self.reach.as_tool(skill)
+            for skill in sorted(self._approved.values(), key=_name)
+            if self.reach.can_be_offered(skill)
         )
 
     def own_tools(self, caller: Caller, role: Role) -> tuple[Tool, ...]:
@@ -403,7 +256,9 @@ class SkillShelf:
         """Return the stale ones, too: importing one says how its tools have changed."""
         own = self.own(caller)
         return tuple(
-            _told_as_own(self.as_tool(skill, own), skill) for skill in own.values() if self.is_for(role, skill)
+            _told_as_own(self.reach.as_tool(skill, own), skill)
+            for skill in own.values()
+            if self.reach.is_for(role, skill)
         )
 
     def code(self, name: str, version: str) -> str | None:
@@ -452,8 +307,8 @@ class SkillShelf:
                 raise SkillNotProven(f"Version {version} of {name} is {found.effective_state}.")
             if waiting := [used for used in found.content.uses if used not in self._approved]:
                 raise SkillNotProven(f"{name} uses {', '.join(waiting)}: approve that first.")
-            self.require_end(found.content, {})  # what it uses may have been replaced since it was saved
-            if found.proof is None or self.digests(found.content) != found.proof.digests:
+            self.reach.require_end(found.content, {})  # what it uses may have been replaced since it was saved
+            if found.proof is None or self.reach.digests(found.content) != found.proof.digests:
                 raise SkillNotProven(
                     f"What {name} calls is not there, is not approved, or has changed since it was proven."
                 )
@@ -555,13 +410,6 @@ class SkillShelf:
 
 def _begins(skill: SkillVersion, digits: str) -> bool:
     return len(digits) >= FEWEST_DIGITS and skill.version.startswith(digits)
-
-
-def _paths_of(content: SkillContent, used: Mapping[str, SkillVersion]) -> Sequence[str]:
-    """Return the paths of all that a skill and those that it uses declare, each once."""
-    return tuple(
-        dict.fromkeys(path for each in (content, *(skill.content for skill in used.values())) for path in each.tools)
-    )
 
 
 def _told_as_own(tool: Tool, skill: SkillVersion) -> Tool:

@@ -8,7 +8,7 @@ from typing import Any
 from orchestrator.domain.execution import Language
 from orchestrator.domain.skills import BUILT_IN, Proof, SkillContent, SkillState, SkillVersion
 from orchestrator.domain.tools import JsonSchema, Tool
-from orchestrator.service.skill_shelf import tool_digest
+from orchestrator.service.skill_reach import tool_digest
 
 TAKES_TEXT = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
 RETURNS_COUNT = {"type": "object", "properties": {"count": {"type": "integer"}}, "required": ["count"]}

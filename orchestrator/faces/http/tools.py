@@ -89,7 +89,7 @@ async def tool_access(request: web.Request, query: Query) -> web.Response:
     server, tool, caller = request.match_info["server"], request.match_info["tool"], request[CALLER]
     book = request.app[SERVICES].held_configuration().book
     roles = list(book.roles.values()) if caller.role.sees_all_executions else [caller.role]
-    skill = request.app[SERVICES].skills.shelf.tool(f"{server}/{tool}") if server == SKILLS else None
+    skill = request.app[SERVICES].skills.shelf.reach.tool(f"{server}/{tool}") if server == SKILLS else None
     requires = skill.skill.requires if skill is not None and skill.skill is not None else ()
     decisions = [(role, role.decide(server, tool, requires)) for role in roles]
     if server == SKILLS and skill is None:

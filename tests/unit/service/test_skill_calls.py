@@ -373,7 +373,7 @@ async def test_an_approved_skill_uses_what_is_approved_whatever_its_caller_saved
     await place.approved("inner")
     outer = await place.approved("outer", tools=("skills/inner",))
     await place.save("inner", code="def run(input):\n    return {'count': 0}\n", tools=("postgres/query",))
-    scope = Scope(place.shelf.reach_of(outer), ("outer",), of_approved=True)
+    scope = Scope(place.shelf.reach.of(outer), ("outer",), of_approved=True)
     await place.call("inner", place.grant(scope=scope))
     assert place.sandbox.grant.scope.tools == frozenset()
     assert place.sandbox.grant.scope.of_approved

@@ -13,7 +13,7 @@ from orchestrator.domain.skills import Proof, SkillState
 from orchestrator.service import skill_drift
 from orchestrator.service.skill_drift import FIRST_WAIT_SECONDS, REPLAYER
 from orchestrator.service.skill_proofs import Proven, Run
-from orchestrator.service.skill_shelf import tool_digest
+from orchestrator.service.skill_reach import tool_digest
 from tests.support.api import until
 from tests.support.fake_executions import ProgramEnded
 from tests.support.skill_world import APPROVER, AUTHOR, COLLEAGUE, QUERY, UPLOAD, SkillWorld

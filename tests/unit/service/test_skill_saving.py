@@ -27,7 +27,7 @@ from orchestrator.domain.skills import (
     SkillState,
 )
 from orchestrator.service.skill_proofs import Proven
-from orchestrator.service.skill_shelf import tool_digest
+from orchestrator.service.skill_reach import tool_digest
 from tests.support.api import until
 from tests.support.fake_executions import EXAMINER, ProgramEnded
 from tests.support.samples import record, tool_call

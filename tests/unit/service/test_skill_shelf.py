@@ -17,7 +17,8 @@ from orchestrator.domain.errors import (
 from orchestrator.domain.execution import Language
 from orchestrator.domain.skills import BUILT_IN, KEPT_RETIRED, Proof, SkillState
 from orchestrator.service.skill_files import SkillCode
-from orchestrator.service.skill_shelf import SkillShelf, Touched, tool_digest
+from orchestrator.service.skill_reach import Touched, tool_digest
+from orchestrator.service.skill_shelf import SkillShelf
 from tests.support.fake_skill_store import FakeSkillStore
 from tests.support.skills import TAKES_TEXT, built_in, content, skill, tool
 
@@ -47,7 +48,7 @@ class Place:
         return self.shelf.offered({name: tuple(t for t in every if t.server == name) for name in servers})
 
     def proof_of(self, saved):
-        return Proof(1000.0, self.shelf.digests(saved.content, self.shelf.own_of(saved.author)) or {})
+        return Proof(1000.0, self.shelf.reach.digests(saved.content, self.shelf.own_of(saved.author)) or {})
 
     async def save(self, name="count_orders", author=AUTHOR, state=SkillState.PROVEN, **more):
         saved = skill(name, author.key_name, state, **more)
@@ -307,31 +308,31 @@ async def test_a_skill_must_not_call_itself_also_through_others(place):
     await place.approved("inner")
     await place.approved("outer", tools=("skills/inner",))
     with pytest.raises(InvalidRequest, match="inner → outer → inner"):
-        place.shelf.require_end(content("inner", tools=("skills/outer",)), {})
+        place.shelf.reach.require_end(content("inner", tools=("skills/outer",)), {})
     with pytest.raises(InvalidRequest, match="fresh → fresh"):
-        place.shelf.require_end(content("fresh", tools=("skills/fresh",)), {})
+        place.shelf.reach.require_end(content("fresh", tools=("skills/fresh",)), {})
 
 
 async def test_a_skill_must_not_call_itself_through_the_authors_own(place):
     mine = skill("outer", tools=("skills/inner",))
     with pytest.raises(InvalidRequest, match="inner → outer → inner"):
-        place.shelf.require_end(content("inner", tools=("skills/outer",)), {"outer": mine})
+        place.shelf.reach.require_end(content("inner", tools=("skills/outer",)), {"outer": mine})
 
 
 async def test_skills_are_at_most_three_deep(place):
     await place.approved("first")
     await place.approved("second", tools=("skills/first",))
     third = content("third", tools=("skills/second",))
-    place.shelf.require_end(third, {})
+    place.shelf.reach.require_end(third, {})
     await place.approved("third", tools=("skills/second",))
     with pytest.raises(InvalidRequest, match="fourth → third → second → first"):
-        place.shelf.require_end(content("fourth", tools=("skills/third",)), {})
+        place.shelf.reach.require_end(content("fourth", tools=("skills/third",)), {})
 
 
 async def test_what_it_touches_is_told_with_what_servers_say_of_it(place):
     place.list_tools(QUERY, UPLOAD, tool("minio/odd", annotations={"readOnlyHint": "yes"}))
     saved = await place.save(tools=("postgres/query", "minio/upload", "minio/odd", "minio/gone"))
-    assert place.shelf.touched(saved) == [
+    assert place.shelf.reach.touched(saved) == [
         Touched("minio/gone", None, is_there=False),
         Touched("minio/odd", None, is_there=True),
         Touched("minio/upload", None, is_there=True),
@@ -674,9 +675,9 @@ async def test_what_a_skill_reaches_has_every_skill_on_the_way(place):
     await place.approved("inner", tools=("postgres/query",))
     await place.approved("middle", tools=("skills/inner",))
     outer = await place.approved("outer", tools=("skills/middle", "minio/upload"))
-    assert place.shelf.reach_of(outer) == {"skills/middle", "skills/inner", "postgres/query", "minio/upload"}
-    assert {"/".join(path) for path in place.shelf.requires(outer.content)} == place.shelf.reach_of(outer)
-    assert [each.path for each in place.shelf.touched(outer)][:2] == ["minio/upload", "postgres/query"]
+    assert place.shelf.reach.of(outer) == {"skills/middle", "skills/inner", "postgres/query", "minio/upload"}
+    assert {"/".join(path) for path in place.shelf.reach.requires(outer.content)} == place.shelf.reach.of(outer)
+    assert [each.path for each in place.shelf.reach.touched(outer)][:2] == ["minio/upload", "postgres/query"]
 
 
 async def test_a_version_is_told_to_its_author_and_else_to_whom_the_approved_one_is_shown(place):
