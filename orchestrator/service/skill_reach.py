@@ -54,6 +54,10 @@ class SkillReach:
         """Return whose tools are known: a server may be connected before its tools have been taken up."""
         return self._servers
 
+    def version(self, name: str, own: Mapping[str, SkillVersion] | None = None) -> SkillVersion | None:
+        """Return the version that a name stands for: one's own, or else the approved one."""
+        return (own or {}).get(name) or self._approved(name)
+
     def beside(self, skill: SkillVersion) -> Mapping[str, SkillVersion]:
         """Return the author's own skills, which one that is not approved may use, too; an approved one must not."""
         return {} if skill.state is SkillState.APPROVED else self._own_of(skill.author)
@@ -80,7 +84,7 @@ class SkillReach:
         waiting = list(content.uses)
         while waiting:
             name = waiting.pop(0)
-            used = (own or {}).get(name) or self._approved(name)
+            used = self.version(name, own)
             if used is not None and name not in found:
                 found[name] = used
                 waiting += used.content.uses
@@ -100,11 +104,10 @@ class SkillReach:
             if len(way) > MAX_DEPTH:
                 raise InvalidRequest(f"Skills may be at most {MAX_DEPTH} deep: {' → '.join(way)}.")
             for name in each.uses:
-                used = content if name == content.name else own.get(name) or self._approved(name)
-                if isinstance(used, SkillVersion):
-                    used = used.content
-                if used is not None:
-                    follow(used, way)
+                if name == content.name:
+                    follow(content, way)
+                elif (used := self.version(name, own)) is not None:
+                    follow(used.content, way)
 
         follow(content, ())
 
@@ -113,7 +116,7 @@ class SkillReach:
         server, _, name = path.partition("/")
         if server != SKILLS:
             return self._tools.get(path)
-        skill = (own or {}).get(name) or self._approved(name)
+        skill = self.version(name, own)
         return self.as_tool(skill, own) if skill is not None and not skill.drift else None
 
     def as_tool(self, skill: SkillVersion, own: Mapping[str, SkillVersion] | None = None) -> Tool:

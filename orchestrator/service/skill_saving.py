@@ -250,7 +250,7 @@ class SkillSaving:
         through: set[str] = set()
         for path in imported:
             name = path.removeprefix(f"{SKILLS}/")
-            used = (own.get(name) or self._shelf.approved(name)) if name != path else None
+            used = self._shelf.reach.version(name, own) if name != path else None
             through |= self._shelf.reach.of(used) if used is not None else set()
         return [*imported, *(path for path in source.called or () if path not in through)]
 
@@ -294,7 +294,7 @@ class SkillSaving:
                 if each is not content:
                     needed[path] = tool
                 if tool.skill is not None and tool.skill.version not in codes:
-                    used = own.get(tool.name) or self._shelf.approved(tool.name)
+                    used = self._shelf.reach.version(tool.name, own)
                     if used is not None:
                         codes[tool.skill.version] = used.content.code
                         add(used.content)

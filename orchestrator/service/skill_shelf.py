@@ -174,7 +174,7 @@ class SkillShelf:
         The first digits of a version are enough to look at it, and not to approve it.
         """
         if version is None:
-            found = self.own(caller).get(name) or self._approved.get(name)
+            found = self.reach.version(name, self.own(caller))
             waiting = found or self._newest_proven(name)
             if waiting is not None and self.shows(caller, waiting):
                 return waiting
@@ -220,7 +220,7 @@ class SkillShelf:
 
     def _in_use(self, caller: Caller, name: str, *, only_approved: bool = False) -> SkillVersion | None:
         own = {} if only_approved else self.own(caller)
-        found = own.get(name) or self._approved.get(name)
+        found = self.reach.version(name, own)
         return found if found is not None and self.reach.is_for(caller.role, found) else None
 
     def usable(self, caller: Caller, name: str) -> SkillVersion | None:
