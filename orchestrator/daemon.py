@@ -428,7 +428,7 @@ def _build_skills(settings: Settings, tools: Tools, programs: Programs, records:
     proofs = SkillProofs(programs.executions, sources, programs.library.of, looking)
     saving = SkillSaving(shelf, proofs, records, tools.toolbox, tools.catalog, settings.max_skills_per_author)
     drift = SkillDrift(
-        shelf, proofs, saving, tools.catalog.statuses, lambda: tools.catalog.latest, tools.library.recordings.get
+        shelf, proofs, tools.catalog.statuses, lambda: tools.catalog.latest, tools.library.recordings.get
     )
     return Skills(shelf, saving, calls, drift)
 

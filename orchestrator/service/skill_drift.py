@@ -18,7 +18,6 @@ from orchestrator.domain.tools import Tool
 from orchestrator.domain.upstream import UpstreamState, UpstreamStatus
 from orchestrator.service.budget import Budget as Places
 from orchestrator.service.skill_proofs import TOO_SLOW, ProofFailed, Proven, SkillProofs, candidate_of
-from orchestrator.service.skill_saving import SkillSaving
 from orchestrator.service.skill_shelf import SkillShelf
 
 log = structlog.get_logger()
@@ -57,7 +56,6 @@ class SkillDrift:
         self,
         shelf: SkillShelf,
         proofs: SkillProofs,
-        saving: SkillSaving,
         statuses: Callable[[], Sequence[UpstreamStatus]],
         edition: Callable[[], object],
         built_in: Callable[[str], bytes | None],
@@ -66,7 +64,6 @@ class SkillDrift:
         self._shelf = shelf
         self._reach = shelf.reach
         self._proofs = proofs
-        self._saving = saving
         self._statuses = statuses
         self._edition = edition
         self._built_in = built_in
@@ -183,7 +180,7 @@ class SkillDrift:
         await self._shelf.change_proof(skill, proof, recording=renewed)
 
     async def _replay(self, skill: SkillVersion, proven: Proven, tools: Sequence[Tool]) -> None:
-        needed, codes = self._saving.needs(skill.content, self._reach.beside(skill))
+        needed, codes = self._reach.needs(skill.content, self._reach.beside(skill))
         left = _seconds_for(skill)
         for run in proven.runs:
             if left < LEAST_SECONDS:
@@ -200,7 +197,7 @@ class SkillDrift:
         proven = await self.recorded(skill)
         declared = [tool for tool in proven.tools if tool.path in skill.content.tools]
         needed = [tool for tool in proven.tools if tool.path not in skill.content.tools]
-        codes = self._saving.needs(skill.content, self._reach.beside(skill))[1]
+        codes = self._reach.needs(skill.content, self._reach.beside(skill))[1]
         async with self._replays.reserve(caller.key_name, 1):
             try:
                 for run in proven.runs:

@@ -144,6 +144,27 @@ class SkillReach:
         """Tell whether every tool that a skill calls is there, changed or not."""
         return all(path in self._tools for path in self._tools_of(skill.content))
 
+    def needs(self, content: SkillContent, own: Mapping[str, SkillVersion]) -> tuple[tuple[Tool, ...], dict[str, str]]:
+        """Return the tools and skills that the skills it uses call in turn, and the code of all skills by version."""
+        needed: dict[str, Tool] = {}
+        codes: dict[str, str] = {}
+
+        def add(each: SkillContent) -> None:
+            for path in each.tools:
+                tool = self.tool(path, own)
+                if tool is None:
+                    continue
+                if each is not content:
+                    needed[path] = tool
+                if tool.skill is not None and tool.skill.version not in codes:
+                    used = self.version(tool.name, own)
+                    if used is not None:
+                        codes[tool.skill.version] = used.content.code
+                        add(used.content)
+
+        add(content)
+        return tuple(tool for path, tool in needed.items() if path not in content.tools), codes
+
     def digests(self, content: SkillContent, own: Mapping[str, SkillVersion] | None = None) -> dict[str, str] | None:
         """Return the digest of each tool that a skill calls as it is now, itself or through the skills that it uses.
 

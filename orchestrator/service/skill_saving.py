@@ -278,29 +278,8 @@ class SkillSaving:
             return None
 
     def _candidate(self, caller: Caller, content: SkillContent, declared: Sequence[Tool]) -> Candidate:
-        needed, codes = self.needs(content, self._shelf.own(caller))
+        needed, codes = self._shelf.reach.needs(content, self._shelf.own(caller))
         return Candidate(content.name, content.language, content.code, tuple(declared), needed, codes)
-
-    def needs(self, content: SkillContent, own: Mapping[str, SkillVersion]) -> tuple[tuple[Tool, ...], dict[str, str]]:
-        """Return what the skills that it uses need in turn: tools and skills, and the code of the latter."""
-        needed: dict[str, Tool] = {}
-        codes: dict[str, str] = {}
-
-        def add(each: SkillContent) -> None:
-            for path in each.tools:
-                tool = self._shelf.reach.tool(path, own)
-                if tool is None:
-                    continue
-                if each is not content:
-                    needed[path] = tool
-                if tool.skill is not None and tool.skill.version not in codes:
-                    used = self._shelf.reach.version(tool.name, own)
-                    if used is not None:
-                        codes[tool.skill.version] = used.content.code
-                        add(used.content)
-
-        add(content)
-        return tuple(tool for path, tool in needed.items() if path not in content.tools), codes
 
     async def _proven(
         self, caller: Caller, draft: SkillDraft, found: _Found, progress: Progress

@@ -51,7 +51,6 @@ class SkillWorld:
         self.drift = SkillDrift(
             self.shelf,
             self.proofs,
-            self.saving,
             self.statuses,
             lambda: self.edition,
             self.recordings.get,
