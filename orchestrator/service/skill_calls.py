@@ -107,7 +107,7 @@ class SkillCalls:
         request = ProgramRequest(skill.content.language, code, timeout_seconds, idempotency_key, Check.OFF, skill=run)
         running = await self._executions.start(caller, request, execution_id)
         if running.execution.id == execution_id:  # else it is the one that began before with the same key
-            self._shelf.count_use(skill, failed=False)
+            self._shelf.uses.count(skill, failed=False)
         return running
 
     async def _files_of_version(self, caller: Caller, skill: SkillVersion) -> Mapping[str, str]:
@@ -132,7 +132,7 @@ class SkillCalls:
     def count_use(self, caller: Caller, role: Role, name: str, *, failed: bool) -> None:
         used = self._shelf.usable(replace(caller, role=role), name)
         if used is not None:  # a program may say anything
-            self._shelf.count_use(used, failed=failed)
+            self._shelf.uses.count(used, failed=failed)
 
     def _scope(self, skill: SkillVersion, around: tuple[str, ...] = (), *, returns: bool = False) -> Scope:
         """Narrow an execution to what a skill declares, and what the skills that it uses do."""
@@ -147,7 +147,7 @@ class SkillCalls:
         outer = grant.scope
         found = self._shelf.callable(caller, skill.name, only_approved=outer is not None and outer.of_approved)
         code = await asyncio.to_thread(_driver_of, found, arguments)
-        self._shelf.count_use(found, failed=False)
+        self._shelf.uses.count(found, failed=False)
         scope = self._scope(found, around, returns=True)
         if outer is not None:  # no skill gives another more than that was approved or proven with
             scope.tools &= outer.tools
@@ -159,7 +159,7 @@ class SkillCalls:
                 async with self._nested.reserve(caller.key_name, 1):
                     result = await self._run_within(grant, caller, found, scope, code)
         if is_failure(result):
-            self._shelf.count_use(found, failed=True)
+            self._shelf.uses.count(found, failed=True)
         return result
 
     def _require_end(self, around: tuple[str, ...]) -> None:

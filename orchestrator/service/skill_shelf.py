@@ -38,6 +38,7 @@ from orchestrator.domain.skills import (
 from orchestrator.domain.tools import Tool
 from orchestrator.service.ports import SkillStore
 from orchestrator.service.skill_reach import Listed, SkillReach
+from orchestrator.service.skill_uses import SkillUses, with_use
 
 log = structlog.get_logger()
 
@@ -72,10 +73,10 @@ class SkillShelf:
         self._saved: Mapping[VersionKey, SkillVersion] = {}
         self._approved: Mapping[str, SkillVersion] = dict(self._built_in)
         self._open: Mapping[str, Sequence[VersionKey]] = {}  # by author
-        self._uncounted: dict[VersionKey, SkillUse] = {}
         self._writing = asyncio.Lock()  # whoever decides on a skill decides on what is there until it is written
         self.changes: set[asyncio.Future[Any]] = set()  # under way, held so that they are not forgotten
         self.revision = 0
+        self.uses = SkillUses(store)
         self.reach = SkillReach(self.approved, self.own_of)
 
     async def load(self) -> None:
@@ -368,41 +369,21 @@ class SkillShelf:
 
     # How they are used.
 
-    def count_use(self, skill: SkillVersion, *, failed: bool) -> None:
-        """Count a use, or that one failed, which was counted before."""
-        version = None if skill.author == BUILT_IN else skill.version
-        use = SkillUse(skill.name, version, skill.author, int(not failed), int(failed), time.time())
-        self._note_use(skill.key, use)
-
-    def _note_use(self, key: VersionKey, use: SkillUse) -> None:
-        before = self._uncounted.get(key)
-        if before is not None:
-            use = replace(use, uses=before.uses + use.uses, failures=before.failures + use.failures)
-        self._uncounted[key] = use
-
     async def write_uses(self) -> None:
-        """Write down what was counted since the last time."""
-        if not self._uncounted:
+        """Write down how skills were used since the last time."""
+        if self.uses.are_written:
             return
         async with self._writing:
-            counted, self._uncounted = self._uncounted, {}
-            try:
-                await self._store.count_uses(list(counted.values()))
-            except BaseException:
-                meanwhile, self._uncounted = self._uncounted, counted
-                for key, use in meanwhile.items():
-                    self._note_use(key, use)
-                raise
-            for key, use in counted.items():
+            for key, use in (await self.uses.write()).items():
                 self._add_use(key, use)
 
     def _add_use(self, key: VersionKey, use: SkillUse) -> None:
         if use.author == BUILT_IN and (skill := self._built_in.get(use.name)) is not None:
-            self._built_in = {**self._built_in, use.name: _with_use(skill, use)}
+            self._built_in = {**self._built_in, use.name: with_use(skill, use)}
             if self._approved.get(use.name) is skill:
                 self._approved = {**self._approved, use.name: self._built_in[use.name]}
         elif (saved := self._saved.get(key)) is not None:
-            counted = _with_use(saved, use)
+            counted = with_use(saved, use)
             self._saved = {**self._saved, key: counted}
             if self._approved.get(use.name) is saved:
                 self._approved = {**self._approved, use.name: counted}
@@ -452,9 +433,3 @@ def _without_forgotten(saved: Mapping[VersionKey, SkillVersion], author: str) ->
     retired.sort(key=lambda key: saved[key].created_at, reverse=True)
     forgotten = frozenset(retired[KEPT_RETIRED:])
     return {key: skill for key, skill in saved.items() if key not in forgotten}
-
-
-def _with_use(skill: SkillVersion, use: SkillUse) -> SkillVersion:
-    return replace(
-        skill, uses=skill.uses + use.uses, failures=skill.failures + use.failures, last_used_at=use.last_used_at
-    )

@@ -357,7 +357,7 @@ async def test_uses_of_what_is_not_there_or_not_for_the_caller_are_not_counted(p
     place.calls.count_use(COLLEAGUE, COLLEAGUE.role, "unknown", failed=False)
     place.calls.count_use(COLLEAGUE, denied, "count_orders", failed=False)
     assert await place.counted() == (0, 0)
-    assert place.shelf._uncounted == {}
+    assert place.shelf.uses.are_written
 
 
 @pytest.mark.parametrize("text", ["'\"\\\n\u2028", "${x}`", "\ud800", "*/ // #", "</script>", "ä\x00"])

@@ -256,7 +256,7 @@ async def test_a_stale_skill_whose_new_proof_fails_stays_approved_until_its_tool
 
 async def test_what_is_saved_again_keeps_its_uses(place):
     saved = await place.save()
-    place.shelf.count_use(saved, failed=False)
+    place.shelf.uses.count(saved, failed=False)
     await place.shelf.write_uses()
     assert (await place.save(at=2000.0)).uses == 1
     assert place.shelf.find(AUTHOR, saved.name).uses == (await place.store.all())[0].uses == 1
@@ -591,8 +591,8 @@ async def test_uses_are_counted_and_written_down():
     saved = await place.approved()
     shipped = place.shelf.approved("table_profile")
     for failed in (False, False, True):
-        place.shelf.count_use(saved, failed=failed)
-    place.shelf.count_use(shipped, failed=False)
+        place.shelf.uses.count(saved, failed=failed)
+    place.shelf.uses.count(shipped, failed=False)
     await place.shelf.write_uses()
     for shelf in (place.shelf, Place(built_in("table_profile"), store=place.store).shelf):
         await shelf.load()
@@ -603,7 +603,7 @@ async def test_uses_are_counted_and_written_down():
 
 
 async def test_uses_are_written_once(place):
-    place.shelf.count_use(await place.approved(), failed=False)
+    place.shelf.uses.count(await place.approved(), failed=False)
     await place.shelf.write_uses()
     place.store.broken = True
     await place.shelf.write_uses()  # there is nothing to write
@@ -628,11 +628,11 @@ class SlowStore(FakeSkillStore):
 async def test_a_store_that_fails_loses_no_use_not_even_those_counted_meanwhile():
     place = Place(store=SlowStore())
     saved = await place.approved()
-    place.shelf.count_use(saved, failed=False)
-    place.shelf.count_use(saved, failed=True)
+    place.shelf.uses.count(saved, failed=False)
+    place.shelf.uses.count(saved, failed=True)
     writing = asyncio.create_task(place.shelf.write_uses())
     await place.store.asked.wait()
-    place.shelf.count_use(saved, failed=False)
+    place.shelf.uses.count(saved, failed=False)
     place.store.may_fail.set()
     with pytest.raises(JournalUnavailable):
         await writing
@@ -644,7 +644,7 @@ async def test_a_store_that_fails_loses_no_use_not_even_those_counted_meanwhile(
 
 async def test_uses_and_decisions_do_not_undo_each_other(place):
     saved = await place.save()
-    place.shelf.count_use(saved, failed=False)
+    place.shelf.uses.count(saved, failed=False)
     await asyncio.gather(place.shelf.approve(APPROVER, saved.name, saved.version), place.shelf.write_uses())
     assert place.shelf.approved(saved.name).uses == (await place.store.all())[0].uses == 1
 
@@ -652,7 +652,7 @@ async def test_uses_and_decisions_do_not_undo_each_other(place):
 async def test_uses_of_what_comes_along_survive_that_its_proof_is_made_anew():
     shipped = built_in("table_profile", proof=Proof(1.0, {}))
     place = Place(shipped)
-    place.shelf.count_use(shipped, failed=False)
+    place.shelf.uses.count(shipped, failed=False)
     await place.shelf.write_uses()
     await place.shelf.change_proof(shipped, Proof(2.0, {}))
     assert place.shelf.approved("table_profile").uses == 1
