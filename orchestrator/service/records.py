@@ -45,7 +45,7 @@ class Records:
             return await self._journal.newest(wanted, limit)
 
     async def newest_own(self, caller: Caller, *, of_skills: bool) -> ExecutionRecord | None:
-        """Return the program that a caller ran last; no refused one, no run of a proof, and those of skills if wanted."""
+        """Return what a caller ran last: nothing that was refused, no run of a proof, and skills only if wanted."""
         own = Filter(caller=caller.key_name, kind=Kind.PROGRAM)
         for record in await self.newest(caller, own, LOOKED_BACK):
             if record.state is State.REFUSED:  # there is nothing of it

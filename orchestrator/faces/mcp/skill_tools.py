@@ -107,7 +107,8 @@ def _told(saved: SkillVersion, in_use: str | None) -> str:
 
 
 def _next_step(saved: SkillVersion, in_use: str | None) -> str:
-    match saved.effective_state:
+    state = saved.effective_state
+    match state:
         case SkillState.DRAFT:
             return "It is a draft: fix it and save it again under the same name."
         case SkillState.PROVEN if in_use != saved.version:
