@@ -100,7 +100,7 @@ class SkillCalls:
         idempotency_key: str | None = None,
     ) -> RunningExecution:
         """Begin an execution that runs a skill with an input, and prints its result."""
-        skill = self._shelf.callable(caller, name)
+        skill = self._shelf.version_to_call(caller, name)
         code = await asyncio.to_thread(_driver_of, skill, given)
         brought = await self._files_of_version(caller, skill)
         run = SkillRun(f"{name}@{skill.version}", self._scope(skill), brought)
@@ -145,7 +145,7 @@ class SkillCalls:
         around = grant.scope.chain if grant.scope is not None else ()
         self._require_end((*around, skill.name))
         outer = grant.scope
-        found = self._shelf.callable(caller, skill.name, only_approved=outer is not None and outer.of_approved)
+        found = self._shelf.version_to_call(caller, skill.name, only_approved=outer is not None and outer.of_approved)
         code = await asyncio.to_thread(_driver_of, found, arguments)
         self._shelf.uses.count(found, failed=False)
         scope = self._scope(found, around, returns=True)

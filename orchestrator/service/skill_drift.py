@@ -85,7 +85,7 @@ class SkillDrift:
         if now == self._looked_at.get(of_approved):
             return
         turns: dict[str, list[SkillVersion]] = {}
-        for skill in self._shelf.settled(approved=of_approved):
+        for skill in self._shelf.watched(approved=of_approved):
             turns.setdefault(skill.name if of_approved else skill.author, []).append(skill)
         settled = await asyncio.gather(*(self._settle_in_turn(*turn, of_approved) for turn in turns.items()))
         if all(settled):

@@ -49,7 +49,7 @@ OPEN = (SkillState.DRAFT, SkillState.PROVEN)
 ACTIVE = (*OPEN, SkillState.APPROVED)
 
 
-def _finished(
+def _shielded(
     change: Callable[Concatenate[SkillShelf, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate[SkillShelf, P], Coroutine[Any, Any, T]]:
     """Finish a change that has begun, also if nobody waits for it: the journal and what is here must agree."""
@@ -111,7 +111,7 @@ class SkillShelf:
         usable = (skill for skill in self._approved.values() if not skill.drift and self.reach.can_be_offered(skill))
         return sorted((skill for skill in usable if self.reach.is_for(caller.role, skill)), key=_name)
 
-    def settled(self, *, approved: bool) -> Sequence[SkillVersion]:
+    def watched(self, *, approved: bool) -> Sequence[SkillVersion]:
         """Return everything whose tools matter: what is approved, or what waits for that."""
         if approved:
             return tuple(self._approved.values())
@@ -208,7 +208,7 @@ class SkillShelf:
         proven = [each for each in self._saved.values() if each.name == name and each.state is SkillState.PROVEN]
         return max(proven, key=lambda skill: skill.created_at, default=None)
 
-    def callable(self, caller: Caller, name: str, *, only_approved: bool = False) -> SkillVersion:
+    def version_to_call(self, caller: Caller, name: str, *, only_approved: bool = False) -> SkillVersion:
         """Return the version that the caller's programs get; raise SkillStale if the tools have changed under it."""
         found = self._in_use(caller, name, only_approved=only_approved)
         if found is None:
@@ -270,7 +270,7 @@ class SkillShelf:
 
     # What becomes of them.
 
-    @_finished
+    @_shielded
     async def add(self, saved: SkillVersion, recording: bytes | None) -> SkillVersion:
         """Keep a version and return it as it is now: a proof that failed takes away neither an approval nor a proof."""
         key = saved.key
@@ -288,7 +288,7 @@ class SkillShelf:
             self._take_up(_without_forgotten({**kept, key: saved}, saved.author))
             return saved
 
-    @_finished
+    @_shielded
     async def approve(self, caller: Caller, name: str, version: str) -> SkillVersion:
         """Approve a version. It must be proven, and the approver must not have saved the same content itself."""
         if not caller.role.approves_skills:
@@ -325,7 +325,7 @@ class SkillShelf:
         log.info("skill.approved", skill=name, version=version, by=caller.key_name, author=approved.author)
         return approved
 
-    @_finished
+    @_shielded
     async def retire(self, caller: Caller, name: str, version: str | None) -> SkillVersion:
         """Take a version out of use: its author may, and who approves skills may for those that others use."""
         async with self._writing:
@@ -343,7 +343,7 @@ class SkillShelf:
         log.info("skill.retired", skill=name, version=found.version, by=caller.key_name)
         return retired
 
-    @_finished
+    @_shielded
     async def change_proof(
         self, skill: SkillVersion, proof: Proof, drift: Sequence[str] = (), recording: bytes | None = None
     ) -> None:

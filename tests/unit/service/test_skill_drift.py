@@ -51,7 +51,7 @@ def now(world, name="count_orders"):
 
 
 def waiting(world, name):
-    (found,) = [each for each in world.shelf.settled(approved=False) if each.name == name]
+    (found,) = [each for each in world.shelf.watched(approved=False) if each.name == name]
     return found
 
 
@@ -141,7 +141,7 @@ async def test_a_new_required_argument_makes_it_stale_with_the_difference_and_ru
         assert await look(world) == 0
     assert [each["event"] for each in logs] == ["skill.stale"]
     with pytest.raises(SkillStale, match="`limit` is new and required"):
-        world.shelf.callable(COLLEAGUE, "count_orders")
+        world.shelf.version_to_call(COLLEAGUE, "count_orders")
     assert world.offered() == []
     assert (await world.store.all())[0].drift == now(world).drift
 

@@ -79,7 +79,7 @@ def sees(place, caller, name="count_orders"):
 
 def may_call(place, caller, name="count_orders"):
     try:
-        place.shelf.callable(caller, name)
+        place.shelf.version_to_call(caller, name)
     except SkillNotFound:
         return False
     return True
@@ -159,15 +159,15 @@ async def test_a_role_may_be_denied_a_skill_by_its_name(place, pattern):
 async def test_an_authors_newer_version_comes_before_the_approved_one_for_the_author_alone(place):
     before = await place.approved()
     mine = await place.save(code="newer", at=before.approved_at + 1)
-    assert place.shelf.callable(AUTHOR, "count_orders") == mine
-    assert place.shelf.callable(COLLEAGUE, "count_orders") == before
+    assert place.shelf.version_to_call(AUTHOR, "count_orders") == mine
+    assert place.shelf.version_to_call(COLLEAGUE, "count_orders") == before
     assert place.shelf.find(AUTHOR, "count_orders") == mine
 
 
 async def test_what_was_approved_after_an_authors_version_comes_before_it(place):
     await place.save(author=COLLEAGUE, code="waits")
     approved = await place.approved(code="other")
-    assert place.shelf.callable(COLLEAGUE, "count_orders") == approved
+    assert place.shelf.version_to_call(COLLEAGUE, "count_orders") == approved
     assert place.shelf.own(COLLEAGUE) == {}
 
 
@@ -176,9 +176,9 @@ async def test_a_stale_skill_is_nobodys_to_call_and_says_how_the_tools_have_chan
     await place.make_stale(saved, "`text` is gone.")
     for caller in (AUTHOR, COLLEAGUE):
         with pytest.raises(SkillStale, match="`text` is gone"):
-            place.shelf.callable(caller, "count_orders")
+            place.shelf.version_to_call(caller, "count_orders")
     with pytest.raises(SkillNotFound):
-        place.shelf.callable(OUTSIDER, "count_orders")
+        place.shelf.version_to_call(OUTSIDER, "count_orders")
     assert place.shelf.approved_for(COLLEAGUE) == []
     assert [sees(place, each) for each in (AUTHOR, COLLEAGUE, APPROVER)] == [True, False, True]
 
@@ -231,7 +231,7 @@ async def test_saving_what_is_approved_already_leaves_it_approved(place):
     approved = await place.approved()
     assert await place.save() == approved
     assert await place.save(state=SkillState.DRAFT) == approved
-    assert place.shelf.callable(COLLEAGUE, "count_orders") == approved
+    assert place.shelf.version_to_call(COLLEAGUE, "count_orders") == approved
     assert await place.store.all() == [approved]
 
 
@@ -242,7 +242,7 @@ async def test_a_stale_skill_that_is_proven_anew_waits_for_its_approval(place):
     assert again.effective_state is SkillState.PROVEN
     assert not may_call(place, COLLEAGUE)
     approved = await place.shelf.approve(APPROVER, again.name, again.version)
-    assert place.shelf.callable(COLLEAGUE, "count_orders") == approved
+    assert place.shelf.version_to_call(COLLEAGUE, "count_orders") == approved
 
 
 async def test_a_stale_skill_whose_new_proof_fails_stays_approved_until_its_tools_are_as_they_were(place):
@@ -348,7 +348,7 @@ async def test_approving_replaces_the_approved_version_and_keeps_by_whom(place):
     second = await place.save(author=COLLEAGUE, code="2")
     approved = await place.shelf.approve(APPROVER, second.name, second.version)
     assert (approved.state, approved.approved_by) == (SkillState.APPROVED, "approver-key")
-    assert place.shelf.settled(approved=True) == (approved,)
+    assert place.shelf.watched(approved=True) == (approved,)
     assert place.shelf.find(AUTHOR, first.name, first.version).state is SkillState.RETIRED
     held = {each.version: each.state for each in await place.store.all()}
     assert held == {first.version: SkillState.RETIRED, second.version: SkillState.APPROVED}
@@ -440,7 +440,7 @@ async def test_an_author_retires_what_is_its_own_whatever_its_state(place):
     await place.approved("approved")
     await place.shelf.retire(AUTHOR, "approved", None)
     assert place.shelf.listed(AUTHOR) == []
-    assert place.shelf.settled(approved=True) == ()
+    assert place.shelf.watched(approved=True) == ()
     assert {each.state for each in await place.store.all()} == {SkillState.RETIRED}
 
 
@@ -473,9 +473,9 @@ async def test_a_version_that_was_approved_takes_the_place_of_one_that_comes_alo
     place = Place(shipped)
     saved = await place.save("table_profile", code="better")
     approved = await place.shelf.approve(APPROVER, "table_profile", saved.version)
-    assert place.shelf.callable(COLLEAGUE, "table_profile") == approved
+    assert place.shelf.version_to_call(COLLEAGUE, "table_profile") == approved
     await place.shelf.retire(APPROVER, "table_profile", None)
-    assert place.shelf.callable(COLLEAGUE, "table_profile") == shipped
+    assert place.shelf.version_to_call(COLLEAGUE, "table_profile") == shipped
 
 
 # What is offered beside the tools.
@@ -717,7 +717,7 @@ async def test_a_name_that_was_probably_meant_is_named_to_whom_it_is_shown(place
     outsider = Caller("minio-key", Role("uploader", frozenset({"minio"})))
     for caller, told in ((AUTHOR, "Did you mean count_orders?"), (outsider, "There is no skill count_order.")):
         with pytest.raises(SkillNotFound) as raised:
-            place.shelf.callable(caller, "count_order")
+            place.shelf.version_to_call(caller, "count_order")
         assert raised.value.message.endswith(told)
 
 
