@@ -1,4 +1,4 @@
-"""What a skill's program may do beyond what its caller's role says: only call the tools that the skill declares.
+"""What narrows a skill's program further than its caller's role: it may call only the tools that the skill declares.
 
 While a skill is proven, its calls are recorded, or answered from a recording instead of by a server.
 """

@@ -52,6 +52,8 @@ class Replayed:
 
 
 class SkillDrift:
+    """Replays skills whose tools have changed, and marks as stale those that no longer work with them."""
+
     def __init__(
         self,
         shelf: SkillShelf,

@@ -117,6 +117,8 @@ class ProofFailed(Exception):
 
 
 class SkillProofs:
+    """Examines, checks, runs and replays skills, in sandboxes of their own."""
+
     def __init__(
         self, executions: Executions, sources: SkillSources, library: Library, programs: ProofPrograms
     ) -> None:

@@ -145,7 +145,7 @@ class SkillReach:
         return all(path in self._tools for path in self._tools_of(skill.content))
 
     def needs(self, content: SkillContent, own: Mapping[str, SkillVersion]) -> tuple[tuple[Tool, ...], dict[str, str]]:
-        """Return the tools and skills that the skills it uses call in turn, and the code of all skills by version."""
+        """Return what the skills that it uses call in turn, and the code of all those skills by version."""
         needed: dict[str, Tool] = {}
         codes: dict[str, str] = {}
 

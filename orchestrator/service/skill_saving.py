@@ -103,6 +103,8 @@ class _Found:
 
 
 class SkillSaving:
+    """Saves what callers send as proven skills, or as drafts if their proof fails."""
+
     def __init__(
         self,
         shelf: SkillShelf,

@@ -65,6 +65,8 @@ def _shielded(
 
 
 class SkillShelf:
+    """Keeps all versions of skills, and decides which of them each caller sees and uses."""
+
     def __init__(self, store: SkillStore, built_in: Sequence[SkillVersion], changed: Callable[[], None]) -> None:
         self._store = store
         self._built_in = {skill.name: skill for skill in built_in}
@@ -107,18 +109,18 @@ class SkillShelf:
         return self._approved.get(name)
 
     def approved_for(self, caller: Caller) -> list[SkillVersion]:
-        """Return what a caller's role may use of what is approved, by name."""
+        """Return the approved skills that the caller's role may use, by name."""
         usable = (skill for skill in self._approved.values() if not skill.drift and self.reach.can_be_offered(skill))
         return sorted((skill for skill in usable if self.reach.is_for(caller.role, skill)), key=_name)
 
     def watched(self, *, approved: bool) -> Sequence[SkillVersion]:
-        """Return everything whose tools matter: what is approved, or what waits for that."""
+        """Return the versions to look at when tools change: the approved ones, or those that wait for approval."""
         if approved:
             return tuple(self._approved.values())
         return tuple(skill for skill in self._saved.values() if skill.state is SkillState.PROVEN)
 
     def own(self, caller: Caller) -> dict[str, SkillVersion]:
-        """Return what a caller's programs get of what it saved: all that comes before what is approved for it."""
+        """Return the caller's own versions that its programs get, by name."""
         return self._own(caller.key_name, lambda approved: self.reach.is_for(caller.role, approved))
 
     def own_of(self, author: str) -> dict[str, SkillVersion]:
@@ -170,7 +172,7 @@ class SkillShelf:
         return is_shown and self.reach.is_for(caller.role, skill)
 
     def find(self, caller: Caller, name: str, version: str | None = None) -> SkillVersion:
-        """Return one version, or the one that the caller would use; what is not for it is as if it were not there.
+        """Return one version, or the one that the caller would use; raise SkillNotFound for what it may not see.
 
         The first digits of a version are enough to look at it, and not to approve it.
         """
@@ -189,7 +191,7 @@ class SkillShelf:
         raise SkillNotFound(f"There is no skill {name} with version {version}.")
 
     def _own_version(self, caller: Caller, name: str, version: str | None) -> SkillVersion | None:
-        """Return what its author may take back, also where a tool that it calls is not for the author any more."""
+        """Return the caller's own version to retire, even if the caller may no longer call its tools."""
         own = [
             skill
             for skill in self._saved.values()
@@ -200,7 +202,7 @@ class SkillShelf:
         return min(own, key=lambda skill: skill.state is SkillState.APPROVED, default=None)
 
     def _missing(self, caller: Caller, name: str) -> SkillNotFound:
-        """Name what was probably meant, of what the caller may know."""
+        """Suggest the closest name among the skills that the caller may see."""
         alike = get_close_matches(name[:MAX_NAME_CHARACTERS], {skill.name for skill in self.listed(caller)}, n=1)
         return SkillNotFound(f"There is no skill {name}.{f' Did you mean {alike[0]}?' if alike else ''}")
 
@@ -327,7 +329,7 @@ class SkillShelf:
 
     @_shielded
     async def retire(self, caller: Caller, name: str, version: str | None) -> SkillVersion:
-        """Take a version out of use: its author may, and who approves skills may for those that others use."""
+        """Take a version out of use: its author may, and approvers may unless it is a draft."""
         async with self._writing:
             found = self._own_version(caller, name, version) or self.find(caller, name, version)
             if found.author == BUILT_IN:

@@ -18,6 +18,8 @@ FAILS_FROM_USES = 5
 
 @dataclass(frozen=True, slots=True)
 class Skills:
+    """The use cases of skills, for the faces and the daemon."""
+
     shelf: SkillShelf
     saving: SkillSaving
     calls: SkillCalls
