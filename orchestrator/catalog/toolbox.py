@@ -130,7 +130,8 @@ class Toolbox:
                 example=backend.example_call(contract),
             )
         known = ResultShape.DECLARED if tool.output_schema else ResultShape.OBSERVED if shape else ResultShape.UNKNOWN
-        known = ResultShape.DECLARED if tool.skill is not None else known
+        if tool.skill is not None:
+            known = ResultShape.OBSERVED if tool.skill.is_output_observed else ResultShape.DECLARED
         told = definition(tool, with_server=True)
         return self._counted(role, ToolInfo(**told.given(), **usages, result_shape=known))
 

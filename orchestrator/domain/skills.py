@@ -32,6 +32,8 @@ MAX_DEPTH = 3  # of skills that use skills
 MAX_LEVELS = 100  # of schemas, examples and results: what is nested more deeply, not every reader can read
 KEPT_RETIRED = 20  # of each author's versions that were retired, those that somebody may still want to read
 
+OBSERVED = "x-observed"  # in a schema that nobody gave, and that tells only what the proof saw
+
 _ENTRY_POINT = "run"  # what the function of every Python skill is called
 
 

@@ -19,6 +19,7 @@ class SkillTraits:
     language: str
     requires: Paths  # every tool that it calls, also through the skills that it uses
     drift: tuple[str, ...] = ()  # how those tools have changed: with any, it can be imported only to be told so
+    is_output_observed: bool = False  # in its proof; it may return something else the next time
 
 
 @dataclass(frozen=True, slots=True)

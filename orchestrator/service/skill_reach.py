@@ -9,7 +9,7 @@ from hashlib import sha256
 from orchestrator.domain.access import SKILLS, Paths, Role
 from orchestrator.domain.errors import InvalidRequest
 from orchestrator.domain.json_schema import without_prose
-from orchestrator.domain.skills import MAX_DEPTH, SkillContent, SkillState, SkillVersion, canonical_json
+from orchestrator.domain.skills import MAX_DEPTH, OBSERVED, SkillContent, SkillState, SkillVersion, canonical_json
 from orchestrator.domain.tools import SkillTraits, Tool
 
 Listed = Mapping[str, tuple[Tool, ...]]
@@ -129,7 +129,13 @@ class SkillReach:
             input_schema=skill.content.input,
             output_schema=skill.content.output or None,
             annotations={"readOnlyHint": True} if only_reads else {},
-            skill=SkillTraits(skill.version, skill.content.language, self.requires(skill.content, own), skill.drift),
+            skill=SkillTraits(
+                skill.version,
+                skill.content.language,
+                self.requires(skill.content, own),
+                skill.drift,
+                is_output_observed=skill.content.output.get(OBSERVED) is True,
+            ),
         )
 
     def can_be_offered(self, skill: SkillVersion) -> bool:
@@ -194,7 +200,7 @@ class SkillReach:
         for name, used in self.used_by(skill.content, self.beside(skill)).items():
             path = f"{SKILLS}/{name}"
             only_reads = self.as_tool(used, self.beside(used)).annotations.get("readOnlyHint")
-            found.append(Touched(path, only_reads, used.effective_state is SkillState.APPROVED))
+            found.append(Touched(path, only_reads, not used.drift))
         return found
 
 

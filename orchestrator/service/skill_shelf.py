@@ -120,27 +120,34 @@ class SkillShelf:
         return tuple(skill for skill in self._saved.values() if skill.state is SkillState.PROVEN)
 
     def own(self, caller: Caller) -> dict[str, SkillVersion]:
-        """Return the caller's own versions that its programs get, by name."""
-        return self._own(caller.key_name, lambda approved: self.reach.is_for(caller.role, approved))
+        """Return the caller's own versions that its programs get, by name.
+
+        A draft, or one that is stale, is among them only where the caller has nothing else of that name to use.
+        """
+        own = {}
+        for skill in self._open_of(caller.key_name):
+            approved = self._approved.get(skill.name)
+            if approved is None or _is_stale(approved) or not self.shows(caller, approved):
+                own[skill.name] = skill
+        return {**own, **self.own_of(caller.key_name)}
 
     def own_of(self, author: str) -> dict[str, SkillVersion]:
-        return self._own(author, lambda approved: True)
+        """Return the proven versions of an author by name: those that its programs and its other skills get.
 
-    def _own(self, author: str, is_seen: Callable[[SkillVersion], bool]) -> dict[str, SkillVersion]:
-        """Return one version of each name.
-
-        What is approved gives way only to what is newer, proven and not stale, and what is built in to nothing.
+        They come before what is approved, whoever asks, but for stale ones and for the very bytes that are approved.
         """
-        own: dict[str, SkillVersion] = {}
-        for skill in sorted((self._saved[key] for key in self._open.get(author, ())), key=_usefulness):
+        own = {}
+        for skill in self._open_of(author):
             approved = self._approved.get(skill.name)
-            if approved is not None and is_seen(approved):
-                is_newer = (approved.approved_at or 0) < skill.created_at
-                is_proven = skill.effective_state is SkillState.PROVEN
-                if approved.author == BUILT_IN or not is_newer or not is_proven:
-                    continue
-            own[skill.name] = skill
+            is_better = approved is not None and not _is_stale(approved)
+            is_same = approved is not None and approved.version == skill.version
+            if skill.state is SkillState.PROVEN and not (is_better and (_is_stale(skill) or is_same)):
+                own[skill.name] = skill
         return own
+
+    def _open_of(self, author: str) -> list[SkillVersion]:
+        """Return what an author saved and nobody approved, the most useful of each name last."""
+        return sorted((self._saved[key] for key in self._open.get(author, ())), key=_usefulness)
 
     def names_of(self, author: str) -> frozenset[str]:
         """Return the names of an author's skills that are in use or may come to be."""
@@ -184,22 +191,23 @@ class SkillShelf:
             raise self._missing(caller, name)
         every = (skill for skill in (*self._approved.values(), *self._saved.values()) if skill.name == name)
         same = [skill for skill in every if _begins(skill, version)]
-        # Of those who saved the same, each finds its own first; the others find what works, and what is approved first.
-        for skill in sorted(same, key=lambda skill: (skill.author != caller.key_name, _is_stale(skill))):
+
+        def order(skill: SkillVersion) -> tuple[bool, bool, bool]:
+            """Of those who saved the same, each finds its own first, and the others what is approved and works."""
+            return skill.state is SkillState.RETIRED, skill.author != caller.key_name, _is_stale(skill)
+
+        for skill in sorted(same, key=order):
             if self.shows(caller, skill):
                 return skill
         raise SkillNotFound(f"There is no skill {name} with version {version}.")
 
     def _own_version(self, caller: Caller, name: str, version: str | None) -> SkillVersion | None:
         """Return the caller's own version to retire, even if the caller may no longer call its tools."""
-        own = [
-            skill
-            for skill in self._saved.values()
-            if (skill.author, skill.name) == (caller.key_name, name)
-            and skill.state in ACTIVE
-            and (version is None or _begins(skill, version))
-        ]
-        return min(own, key=lambda skill: skill.state is SkillState.APPROVED, default=None)
+        open_ones = [skill for skill in self._open_of(caller.key_name) if skill.name == name]
+        approved = self._approved.get(name)
+        own = [approved] if approved is not None and approved.author == caller.key_name else []
+        found = [skill for skill in (*own, *open_ones) if version is None or _begins(skill, version)]
+        return found[-1] if found else None
 
     def _missing(self, caller: Caller, name: str) -> SkillNotFound:
         """Suggest the closest name among the skills that the caller may see."""
@@ -308,9 +316,11 @@ class SkillShelf:
                 raise SkillStale(f"The tools that {name} calls have changed. {' '.join(found.drift)}")
             if found.state is not SkillState.PROVEN:
                 raise SkillNotProven(f"Version {version} of {name} is {found.effective_state}.")
-            if waiting := [used for used in found.content.uses if used not in self._approved]:
-                raise SkillNotProven(f"{name} uses {', '.join(waiting)}: approve that first.")
             self.reach.require_end(found.content, {})  # what it uses may have been replaced since it was saved
+            used = self.reach.used_by(found.content, self.reach.beside(found)).values()
+            if waiting := [each for each in used if each.state is not SkillState.APPROVED]:
+                named = ", ".join(f"version {each.version[:12]} of {each.name}" for each in waiting)
+                raise SkillNotProven(f"{name} uses {named}, which waits for approval: approve that first.")
             if found.proof is None or self.reach.digests(found.content) != found.proof.digests:
                 raise SkillNotProven(
                     f"What {name} calls is not there, is not approved, or has changed since it was proven."
@@ -334,16 +344,16 @@ class SkillShelf:
             found = self._own_version(caller, name, version) or self.find(caller, name, version)
             if found.author == BUILT_IN:
                 raise InvalidRequest(f"{name} is built in. Deny it to a role with skills/{name} in tools.deny.")
-            may = found.author == caller.key_name or (
-                caller.role.approves_skills and found.state is not SkillState.DRAFT
-            )
-            if not may:
+            if not _may_retire(caller, found):
                 raise ApprovalDenied(f"Only {found.author}, or a role that approves skills, may retire {name}.")
-            await self._store.retire(found.version, found.author)
-            retired = replace(found, state=SkillState.RETIRED)
-            self._take_up({**self._saved, found.key: retired})
+            # Who saved the same bytes as another retires them for both, or they would stay in use.
+            same = [skill for skill in self._saved.values() if skill.version == found.version and skill.state in ACTIVE]
+            for skill in (found, *(each for each in same if each.key != found.key and _may_retire(caller, each))):
+                await self._store.retire(skill.version, skill.author)
+                self._take_up({**self._saved, skill.key: replace(skill, state=SkillState.RETIRED)})
         log.info("skill.retired", skill=name, version=found.version, by=caller.key_name)
-        return retired
+        # How its tools have changed is not told: it may call some that the caller may not.
+        return replace(found, state=SkillState.RETIRED, drift=())
 
     @_shielded
     async def change_proof(
@@ -389,6 +399,11 @@ class SkillShelf:
             self._saved = {**self._saved, key: counted}
             if self._approved.get(use.name) is saved:
                 self._approved = {**self._approved, use.name: counted}
+
+
+def _may_retire(caller: Caller, skill: SkillVersion) -> bool:
+    is_for_others = skill.state is not SkillState.DRAFT
+    return skill.author == caller.key_name or (caller.role.approves_skills and is_for_others)
 
 
 def _begins(skill: SkillVersion, digits: str) -> bool:

@@ -20,6 +20,7 @@ class OutputSource(StrEnum):
 
     DECLARED = ""
     OBSERVED = "Observed in earlier results; the server does not promise it."
+    OBSERVED_IN_PROOF = "Observed in earlier results, those of its proof; the skill does not promise it."
     UNKNOWN = "The server does not say what it returns."
 
 
@@ -44,7 +45,9 @@ class Contract:
             # Arguments are always an object, whatever the schema forgets to say.
             takes = Document({**takes.definitions, ROOT: Record()})
         if tool.output_schema:
-            returns, source = read_schema(tool.output_schema), OutputSource.DECLARED
+            is_observed = tool.skill is not None and tool.skill.is_output_observed
+            returns = read_schema(tool.output_schema)
+            source = OutputSource.OBSERVED_IN_PROOF if is_observed else OutputSource.DECLARED
         elif observed:
             returns, source = Document({ROOT: type_of(observed)}), OutputSource.OBSERVED
         else:
@@ -59,7 +62,11 @@ class Contract:
     @property
     def output_type(self) -> str:
         """Name the type of the result, so that a compiler's message tells what is promised from what was only seen."""
-        return f"{self.type_prefix}{'Observed' if self.output_source is OutputSource.OBSERVED else 'Output'}"
+        return f"{self.type_prefix}{'Observed' if self.is_observed else 'Output'}"
+
+    @property
+    def is_observed(self) -> bool:
+        return self.output_source in (OutputSource.OBSERVED, OutputSource.OBSERVED_IN_PROOF)
 
     def runs_in(self, language: Language) -> bool:
         """Tell whether it is a skill whose code a program in this language runs itself."""
@@ -86,6 +93,8 @@ class Contract:
             parts.append("It may destroy or overwrite.")
         if self.output_source is OutputSource.OBSERVED:
             parts.append("The type of its result was observed in earlier results; the server does not promise it.")
+        elif self.output_source is OutputSource.OBSERVED_IN_PROOF:
+            parts.append("The type of its result was observed when it was proven; it may return something else.")
         return "\n\n".join(part.strip() for part in parts if part.strip())
 
 

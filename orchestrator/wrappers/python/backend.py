@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from orchestrator.domain.execution import Language
 from orchestrator.domain.names import Names, tool_identifier
 from orchestrator.wrappers.backend import ToolModule, directory
-from orchestrator.wrappers.contract import Contract, OutputSource
+from orchestrator.wrappers.contract import Contract
 from orchestrator.wrappers.python.text import docstring, is_keyword_argument, literal
 from orchestrator.wrappers.python.types import BRIEF, TYPING_NAMES, Declarations, is_attribute_name
 from orchestrator.wrappers.rules import input_rule
@@ -137,7 +137,7 @@ listServers, listTools, searchTools, toolInfo = list_servers, list_tools, search
             returns = BRIEF.of(contract.output.root, contract.output, depth, pieces)
             return f"{contract.name}({takes}) -> {returns}"
 
-        return short_enough(write) + ("  # observed" if contract.output_source is OutputSource.OBSERVED else "")
+        return short_enough(write) + ("  # observed" if contract.is_observed else "")
 
     def example_call(self, contract: Contract) -> str:
         arguments = example_arguments(contract)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from orchestrator.domain.execution import Language
 from orchestrator.domain.names import Names
 from orchestrator.wrappers.backend import ToolModule, directory
-from orchestrator.wrappers.contract import Contract, OutputSource, TypeNames
+from orchestrator.wrappers.contract import Contract, TypeNames
 from orchestrator.wrappers.rules import input_rule
 from orchestrator.wrappers.signatures import Pieces, example_arguments, short_enough
 from orchestrator.wrappers.types import Content
@@ -116,7 +116,7 @@ export async function toolInfo(server: string, tool: string): Promise<ToolSummar
             mark = "?" if contract.needs_nothing else ""
             return f"{contract.name}(args{mark}: {takes}): Promise<{returns}>"
 
-        return short_enough(write) + (" /* observed */" if contract.output_source is OutputSource.OBSERVED else "")
+        return short_enough(write) + (" /* observed */" if contract.is_observed else "")
 
     def example_call(self, contract: Contract) -> str:
         name, arguments = contract.name, example_arguments(contract)

@@ -123,6 +123,21 @@ async def test_whoever_may_not_call_a_tool_any_more_does_not_see_what_calls_it_e
     assert place.shelf.own_tools(demoted, demoted.role) == ()
 
 
+async def test_retiring_tells_nothing_of_tools_that_its_author_may_not_call(place):
+    saved = await place.save()
+    await place.make_stale(saved, "minio/upload is called by a skill that it uses, and was not before.")
+    demoted = replace(AUTHOR, role=replace(AUTHOR.role, denied_tools=("postgres/query",)))
+    assert (await place.shelf.retire(demoted, "count_orders", saved.version)).drift == ()
+
+
+async def test_what_an_author_uses_of_its_own_is_the_same_whoever_asks(place):
+    """Otherwise one would be proven with a helper, and found stale with the approved one of that name."""
+    await place.approved("helper", tools=("minio/upload",))
+    helper = await place.save("helper", author=COLLEAGUE, code="own")
+    no_minio = replace(COLLEAGUE, role=replace(COLLEAGUE.role, denied_tools=("minio/upload",)))
+    assert place.shelf.own(no_minio)["helper"] == place.shelf.own_of(COLLEAGUE.key_name)["helper"] == helper
+
+
 async def test_an_approver_neither_sees_nor_approves_what_calls_tools_that_its_role_may_not(place):
     saved = await place.save()
     assert not sees(place, OUTSIDER)
@@ -164,9 +179,31 @@ async def test_an_authors_newer_version_comes_before_the_approved_one_for_the_au
     assert place.shelf.find(AUTHOR, "count_orders") == mine
 
 
-async def test_what_was_approved_after_an_authors_version_comes_before_it(place):
-    await place.save(author=COLLEAGUE, code="waits")
+async def test_what_is_proven_comes_before_what_is_approved_for_its_author_alone(place):
+    waits = await place.save(author=COLLEAGUE, code="waits")
     approved = await place.approved(code="other")
+    assert place.shelf.version_to_call(COLLEAGUE, "count_orders") == waits
+    assert place.shelf.version_to_call(AUTHOR, "count_orders") == approved
+
+
+async def test_a_draft_comes_before_nothing_that_can_be_used(place):
+    approved = await place.approved()
+    draft = await place.save(author=COLLEAGUE, code="draft", state=SkillState.DRAFT)
+    assert place.shelf.version_to_call(COLLEAGUE, "count_orders") == approved
+    await place.make_stale(approved, "`text` is gone.")
+    assert place.shelf.version_to_call(COLLEAGUE, "count_orders") == draft
+
+
+async def test_a_stale_version_of_ones_own_gives_way_to_what_is_approved(place):
+    own = await place.save(author=COLLEAGUE, code="own")
+    approved = await place.approved()
+    await place.make_stale(own, "`text` is gone.")
+    assert place.shelf.version_to_call(COLLEAGUE, "count_orders") == approved
+
+
+async def test_the_bytes_that_are_approved_are_used_as_approved(place):
+    await place.save(author=COLLEAGUE)
+    approved = await place.approved()
     assert place.shelf.version_to_call(COLLEAGUE, "count_orders") == approved
     assert place.shelf.own(COLLEAGUE) == {}
 
@@ -417,7 +454,10 @@ async def test_what_was_retired_cannot_be_approved(place):
 async def test_what_uses_a_skill_is_approved_after_that(place):
     inner = await place.save("inner")
     outer = await place.save("outer", tools=("skills/inner",))
-    with pytest.raises(SkillNotProven, match="outer uses inner: approve that first"):
+    with pytest.raises(
+        SkillNotProven,
+        match=rf"outer uses version {inner.version[:12]} of inner, which waits for approval: approve that first",
+    ):
         await place.shelf.approve(APPROVER, "outer", outer.version)
     await place.shelf.approve(APPROVER, "inner", inner.version)
     approved = await place.shelf.approve(APPROVER, "outer", outer.version)
@@ -431,6 +471,22 @@ async def test_what_would_call_itself_by_now_is_not_approved(place):
     await place.approved("inner", author=COLLEAGUE, tools=("skills/outer",))
     with pytest.raises(InvalidRequest, match="outer → middle → inner → outer"):
         await place.shelf.approve(APPROVER, "outer", waiting.version)
+
+
+@pytest.mark.parametrize("is_named", [True, False])
+async def test_who_saved_the_same_bytes_as_another_retires_them_for_both(place, is_named):
+    approved = await place.approved()
+    await place.save(author=APPROVER)
+    await place.shelf.retire(APPROVER, "count_orders", approved.version if is_named else None)
+    assert not may_call(place, COLLEAGUE)
+    assert not may_call(place, APPROVER)
+
+
+async def test_of_a_proven_version_and_a_draft_the_one_in_use_is_retired_first(place):
+    await place.save(code="proven")
+    draft = await place.save(code="draft", state=SkillState.DRAFT)
+    await place.shelf.retire(AUTHOR, "count_orders", None)
+    assert place.shelf.version_to_call(AUTHOR, "count_orders") == draft
 
 
 async def test_an_author_retires_what_is_its_own_whatever_its_state(place):
@@ -743,7 +799,7 @@ async def test_an_author_takes_back_what_its_role_may_not_call_any_more(place):
 
 async def test_what_was_proven_with_another_version_of_what_it_uses_is_not_approved(place):
     await place.approved("inner")
-    await place.save("inner", code="own", at=NEWER)
+    inner = await place.save("inner", code="own", at=NEWER)
     outer = await place.save("outer", tools=("skills/inner",))
-    with pytest.raises(SkillNotProven, match="has changed since it was proven"):
+    with pytest.raises(SkillNotProven, match=rf"outer uses version {inner.version[:12]} of inner, which waits"):
         await place.shelf.approve(APPROVER, "outer", outer.version)
