@@ -55,6 +55,6 @@ def version_of(found: Json) -> SkillVersion:
 
 def usages_of(version: SkillVersion) -> dict[Language, Usage]:
     """Return how programs in each language call a skill."""
-    from orchestrator.faces.mcp import skill_usages  # the wrappers take their time to be imported
+    from orchestrator.wrappers import skill_usages  # the wrappers take their time to be imported
 
     return skill_usages.usages_of(version)

@@ -31,9 +31,9 @@ from orchestrator.faces.mcp.execution_tools import ExecutionTools, Reporting
 from orchestrator.faces.mcp.resources import TEMPLATES, Contents, Resources
 from orchestrator.faces.mcp.skill_extension import SCHEME, TEMPLATE, SkillExtension
 from orchestrator.faces.mcp.skill_tools import SkillTools
-from orchestrator.faces.mcp.skill_usages import usages_of
 from orchestrator.faces.mcp.tool import Call, Tool
 from orchestrator.faces.mcp.workspace_tools import WorkspaceTools
+from orchestrator.wrappers.skill_usages import usages_of
 
 log = structlog.get_logger()
 
