@@ -80,6 +80,13 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
+class LiveRun:
+    run: Run
+    execution_id: str
+    has_printed: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Proven:
     """What is kept of a proof: its runs, and the tools as they were."""
 
@@ -175,8 +182,8 @@ class SkillProofs:
 
     async def live(
         self, caller: Caller, candidate: Candidate, given: Mapping[str, Any], recording: Recording | None = None
-    ) -> tuple[Run, str]:
-        """Run the skill with only the tools that it declares; return what happened, and the execution's id.
+    ) -> LiveRun:
+        """Run the skill with only the tools that it declares, and return what happened.
 
         All examples of a skill share one recording, which limits what they call together.
         """
@@ -190,7 +197,8 @@ class SkillProofs:
             raise ProofFailed("recording", message)
         _require_result(result, scope, "live run")
         await asyncio.to_thread(_require_json, scope.returned)
-        return Run(given, tuple(recording.calls[recorded:]), scope.returned), result.execution_id
+        run = Run(given, tuple(recording.calls[recorded:]), scope.returned)
+        return LiveRun(run, result.execution_id, has_printed=bool(result.stdout.strip()))
 
     async def replay(self, caller: Caller, candidate: Candidate, run: Run, seconds: float = PROOF_SECONDS) -> float:
         """Run the skill on what was recorded, with no server in reach; it must do and return the same.
@@ -249,6 +257,16 @@ class SkillProofs:
 
 
 TOO_SLOW = "Its replay takes too long: give it examples that take less time."
+HOW_IT_ENDED = {
+    Outcome.COMPLETED: "ended without a result: return it, and do not end the process",
+    Outcome.FAILED: "failed",
+    Outcome.TIMED_OUT: "took too long",
+    Outcome.OUT_OF_MEMORY: "ran out of memory",
+    Outcome.OUTPUT_LIMIT: "printed too much",
+    Outcome.CANCELLED: "was cancelled",
+}
+# How the client library begins to say that something is not there.
+NOT_THERE = ("has no tool '", "There is no server '", "There is no skill '", "No module named 'servers.")
 SAME = "With the same input and the same results of tools, a skill must do the same: pass times and the like as input."
 
 
@@ -262,12 +280,13 @@ def candidate_of(
 def _require_result(result: ExecutionResult, scope: Scope, which: str) -> None:
     if result.outcome is Outcome.SANDBOX_ERROR:
         raise OrchestratorError(f"The {which} could not be carried out: {result.record.detail}")
-    if result.outcome is not Outcome.COMPLETED:
-        summary = f"The {which} ended as {result.outcome}."
-        raise ProofFailed("failed", f"{summary} {_tail(result)}".strip(), summary=summary)
-    if not scope.has_returned:
-        summary = f"The {which} ended without a result."
-        raise ProofFailed("failed", f"{summary} {_tail(result)}".strip(), summary=summary)
+    if result.outcome is Outcome.COMPLETED and scope.has_returned:
+        return
+    summary = f"The {which} {HOW_IT_ENDED.get(result.outcome, f'ended as {result.outcome}')}."
+    told = _tail(result)
+    if any(words in told for words in NOT_THERE):
+        told += f" A skill is proven with only what `tools` declares: {', '.join(sorted(scope.tools)) or 'nothing'}."
+    raise ProofFailed("failed", f"{summary} {told}".strip(), summary=summary)
 
 
 def _require_json(value: Any) -> None:
@@ -285,7 +304,9 @@ def _tail(result: ExecutionResult) -> str:
 def _require_declared(scope: Scope) -> None:
     if scope.refused:
         called = ", ".join(dict.fromkeys(scope.refused))
-        raise ProofFailed("undeclared", f"It called {called}, which it does not declare in `tools`.")
+        # What is called may have any name: whoever reads why a skill is stale is not told it.
+        summary = "It called what it does not declare in `tools`."
+        raise ProofFailed("undeclared", f"It called {called}, which it does not declare in `tools`.", summary=summary)
 
 
 def _first_difference(one: Any, other: Any) -> str | None:

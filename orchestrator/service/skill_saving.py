@@ -36,6 +36,7 @@ from orchestrator.domain.skills import (
     MAX_LEVELS,
     MAX_SCHEMA_BYTES,
     MAX_TOOLS,
+    OBSERVED,
     Proof,
     Remark,
     SkillContent,
@@ -59,6 +60,8 @@ MAX_PATH_CHARACTERS = 513  # of a server and a tool
 LAST = "last"  # instead of an id: what the caller ran last
 MOST_UNDER_WAY = 8  # of one caller
 RETRY_AFTER_SECONDS = 10
+LOOKALIKES = str.maketrans({"1": "l", "i": "l", "0": "o", "5": "s"})
+PRINTS = Remark("prints", "`run` prints and returns nothing, so whoever calls it gets nothing: return the value.")
 PROVED_AT_ONCE = Shares(total=4, per_caller=1)  # each holds its recording and what its runs returned
 
 
@@ -98,7 +101,7 @@ class _Found:
     content: SkillContent
     declared: Sequence[Tool]
     undeclared: Sequence[str]  # what its code imports besides
-    is_told: bool  # whether everything that it imports can be told, and is declared
+    imported: Sequence[str] | None  # None if it cannot be told
     annotated: JsonSchema  # what its code says that it returns, which may be little
 
 
@@ -131,25 +134,46 @@ class SkillSaving:
         with self._place(caller, draft.name):
             async with self._proving.reserve(caller.key_name, 1):
                 found = await self._found_out(caller, draft, source, progress)
-                proven, recording = await self._proven(caller, draft, found, progress)
-                if proven.proof is None and found.undeclared:
-                    proven = replace(proven, remarks=(_undeclared(found.undeclared), *proven.remarks))
-                approved = self._shelf.approved(proven.name)
-                is_known = approved is not None and self._shelf.shows(caller, approved)
-                if approved is not None and is_known and approved.version != proven.version:
-                    proven = replace(proven, remarks=(*proven.remarks, _beside(approved, proven)))
-                saved = await self._shelf.add(proven, recording)
-                if proven.proof is None and saved.proof is not None:
-                    saved = replace(saved, remarks=(*saved.remarks, _kept(saved)))
+                made, recording = await self._proven(caller, draft, found, progress)
+                saved = self._same_as_approved(caller, made) or await self._shelf.add(made, recording)
+                if told := self._what_is_used(caller, made, saved):
+                    saved = replace(saved, remarks=(*saved.remarks, told))
         log.info("skill.saved", skill=saved.name, version=saved.version, author=saved.author, state=saved.state)
         return saved
+
+    def _same_as_approved(self, caller: Caller, made: SkillVersion) -> SkillVersion | None:
+        """Return what somebody else saved with the same content, if it is approved: one is enough for everybody."""
+        approved = self._shelf.approved(made.name)
+        if approved is None or approved.version != made.version or approved.author in (BUILT_IN, caller.key_name):
+            return None
+        is_usable = approved.effective_state is SkillState.APPROVED and self._shelf.shows(caller, approved)
+        return replace(approved, remarks=made.remarks) if is_usable else None
+
+    def _what_is_used(self, caller: Caller, made: SkillVersion, saved: SkillVersion) -> Remark | None:
+        """Tell the author which version is used by whom, where that is not just the one that was saved."""
+        if made.proof is None and saved.proof is not None:
+            return Remark("kept", f"It stays {saved.effective_state}: the same content was proven before.")
+        in_use = self._shelf.usable(caller, saved.name)
+        if saved.proof is None and in_use is not None and in_use.version != saved.version:
+            return Remark("replaces", f"{_named(in_use)} stays in use.")
+        approved = self._shelf.approved(saved.name)
+        is_other = approved is not None and approved.version != saved.version and self._shelf.shows(caller, approved)
+        if approved is None or not is_other or saved.proof is None or approved.drift:
+            return None
+        return Remark(
+            "replaces",
+            f"Programs of your key get it now; others get {_named(approved, begins=False)} until this one is approved. "
+            f"`code-executor skills retire {saved.name} --version {saved.version[:12]}` takes it back.",
+        )
 
     async def _found_out(self, caller: Caller, draft: SkillDraft, source: _Source, progress: Progress) -> _Found:
         """Find out what was not given, as far as the code and the examples tell it, and what is not declared."""
         declared = self._declared(caller, draft.tools)
         progress("examining the code")
         parameters = _parameters(draft)
-        found = await self._proofs.examine(caller, draft.name, source.language, source.code, parameters)
+        found = await self._examined(caller, draft, source, parameters)
+        if [SKILLS, draft.name] in found["imports"]:
+            raise InvalidRequest(f"Skills must not call themselves: {draft.name} → {draft.name}.")
         imported = self._known_imports(caller, found["imports"])
         if draft.tools is None:
             declared = self._declared(caller, self._inferred_tools(caller, source, imported, found["imports"]))
@@ -165,17 +189,30 @@ class SkillSaving:
             tools=tuple(sorted(tool.path for tool in declared)),
             examples=draft.examples or _examples(found, draft.input or _telling(found["input"]) or None),
         )
-        self._shelf.reach.require_end(content, self._shelf.own(caller))
+        self._shelf.reach.require_end(content, self._shelf.own_of(caller.key_name))
+        if draft.input is None:
+            content = replace(content, input=_closed(content.input))
         if not content.input:
             schema = schema_of(content.examples)
             if content.language is Language.TYPESCRIPT:
                 schema = _with_numbers(schema)
-            content = replace(content, input=_closed(schema))
+            content = replace(content, input={**schema, "additionalProperties": False})
         await asyncio.to_thread(_require_writable, content)
         await asyncio.to_thread(_require_fitting_examples, content)
         await _require_clean(content)  # of what was found out nobody has seen anything yet
-        is_told = imported is not None and not undeclared
-        return _Found(content, declared, undeclared, is_told, {} if draft.output else found["output"] or {})
+        annotated = {} if draft.output else found["output"] or {}
+        return _Found(content, declared, undeclared, imported, annotated)
+
+    async def _examined(
+        self, caller: Caller, draft: SkillDraft, source: _Source, parameters: Sequence[str] | None
+    ) -> dict[str, Any]:
+        try:
+            return await self._proofs.examine(caller, draft.name, source.language, source.code, parameters)
+        except InvalidRequest as error:
+            if draft.language is not None or draft.code is None:
+                raise
+            hint = f"It is taken for {source.language}, because `language` is not given."
+            raise InvalidRequest(f"{error.message} {hint}") from None
 
     async def _source(self, caller: Caller, draft: SkillDraft) -> _Source:
         require_skill_name(draft.name)
@@ -209,7 +246,7 @@ class SkillSaving:
             raise QueueFull("Too many of your skills are being saved.", retry_after_seconds=RETRY_AFTER_SECONDS)
         names = {*self._shelf.names_of(author), *held}
         if name not in names and len(names) >= self._max_skills:
-            raise TooManySkills(f"You have {self._max_skills} skills; at most so many may be in use.")
+            raise TooManySkills(f"You have {self._max_skills} skills in use, drafts among them, which is the limit.")
         self._under_way[author, name] += 1
         try:
             yield
@@ -224,18 +261,20 @@ class SkillSaving:
         if any(path.startswith(f"{SKILLS}/") for path in paths or ()):  # what was just approved is not listed yet
             own += [self._shelf.reach.as_tool(skill) for skill in self._shelf.approved_for(caller)]
         declared = []
+        if len(set(paths or ())) > MAX_TOOLS:
+            raise InvalidRequest(f"`tools` must have at most {MAX_TOOLS} entries.")
         for path in dict.fromkeys(paths or ()):
             if len(path) > MAX_PATH_CHARACTERS:
                 raise InvalidRequest(f"`tools` must have names of at most {MAX_PATH_CHARACTERS} characters.")
-            server, _, name = path.partition("/")
+            server, slash, name = path.partition("/")
+            if not slash:
+                raise InvalidRequest(f"`tools` must name tools as SERVER/TOOL, such as postgres/execute_sql: {path}.")
             try:
                 declared.append(self._toolbox.callable_tool(caller.role, server, name, own))
             except (ToolDenied, ToolNotFound) as error:
                 raise InvalidRequest(
                     f"`tools` must name tools that you may call, as SERVER/TOOL. {error.message}"
                 ) from error
-        if len(declared) > MAX_TOOLS:
-            raise InvalidRequest(f"`tools` must have at most {MAX_TOOLS} entries.")
         return declared
 
     def _inferred_tools(
@@ -248,7 +287,7 @@ class SkillSaving:
         """Return what the code imports, and what it called besides, unless a skill that it imports calls that."""
         if imported is None:
             return source.called or self._imported(caller, imports)
-        own = self._shelf.own(caller)
+        own = self._shelf.own_of(caller.key_name)
         through: set[str] = set()
         for path in imported:
             name = path.removeprefix(f"{SKILLS}/")
@@ -280,7 +319,7 @@ class SkillSaving:
             return None
 
     def _candidate(self, caller: Caller, content: SkillContent, declared: Sequence[Tool]) -> Candidate:
-        needed, codes = self._shelf.reach.needs(content, self._shelf.own(caller))
+        needed, codes = self._shelf.reach.needs(content, self._shelf.own_of(caller.key_name))
         return Candidate(content.name, content.language, content.code, tuple(declared), needed, codes)
 
     async def _proven(
@@ -288,14 +327,14 @@ class SkillSaving:
     ) -> tuple[SkillVersion, bytes | None]:
         content = found.content
         inferred = tuple(name for name in ("input", "output", "tools", "examples") if getattr(draft, name) is None)
-        remarks = list(await _remarks_on(content))
+        remarks = [*await _remarks_on(content), *self._alike(caller, content.name)]
         candidate = self._candidate(caller, content, found.declared)
-        digests = self._shelf.reach.digests(content, self._shelf.own(caller))
-        # The tools of the skills that it uses are there as well, so that calling them would not fail.
-        if not candidate.paths.isdisjoint(found.undeclared):
+        digests = self._shelf.reach.digests(content, self._shelf.own_of(caller.key_name))
+        if found.undeclared:  # nothing is run, so nothing is touched
+            remarks = [_undeclared(found.undeclared), *remarks]
             return _saved(caller, content, inferred, remarks, None), None
         mistakes = await self._mistakes(caller, draft, found, candidate, progress)
-        if mistakes and draft.check is Check.STRICT:  # nothing is run, so nothing is touched
+        if mistakes and draft.check is Check.STRICT:
             return _saved(caller, content, inferred, (*remarks, *mistakes), None), None
         executions: list[str] = []
         runs: list[Run] = []
@@ -304,9 +343,11 @@ class SkillSaving:
         try:
             for number, example in enumerate(content.examples, 1):
                 progress(f"running example {number} of {len(content.examples)}")
-                run, execution_id = await self._proofs.live(caller, candidate, example, recorded)
-                executions.append(execution_id)
-                runs.append(run)
+                live = await self._proofs.live(caller, candidate, example, recorded)
+                executions.append(live.execution_id)
+                runs.append(live.run)
+                if live.has_printed and live.run.output is None and PRINTS not in remarks:
+                    remarks.append(PRINTS)
             for number, run in enumerate(runs, 1):
                 if wrong := await asyncio.to_thread(mismatches, found.annotated, run.output, "output"):
                     said = "The code says by its types that it returns something else."
@@ -319,9 +360,10 @@ class SkillSaving:
                 progress(f"replaying example {number} of {len(runs)}")
                 await self._proofs.replay(caller, candidate, run)
             self._require_unchanged(caller, content, digests)
-            proof = Proof(time.time(), digests or {}, tuple(executions), _calls(runs))
             proven = Proven(tuple(runs), (*candidate.tools, *candidate.needed))
             recording = await asyncio.to_thread(proven.packed)  # it may have some megabytes
+            remarks += _unused(found, runs)
+            proof = Proof(time.time(), digests or {}, tuple(executions), _calls(runs))
         except ProofFailed as failure:
             remarks += [failure.remark, *mistakes]
         return _saved(caller, content, inferred, remarks, proof), recording
@@ -329,15 +371,24 @@ class SkillSaving:
     async def _mistakes(
         self, caller: Caller, draft: SkillDraft, found: _Found, candidate: Candidate, progress: Progress
     ) -> tuple[Remark, ...]:
-        """Have the code checked as a program is, unless it imports what is not declared, which the live run tells."""
-        if draft.check is Check.OFF or not candidate.tools or not found.is_told:
+        """Have the code checked as a program is, unless it cannot be told what it imports."""
+        if draft.check is Check.OFF or not candidate.tools or found.imported is None:
             return ()
         progress("checking the code")
         return tuple(_remark(mistake) for mistake in await self._proofs.check(caller, candidate))
 
+    def _alike(self, caller: Caller, name: str) -> list[Remark]:
+        """Remark a name that one takes for that of another skill, of those that the author may know."""
+        shown = {skill.name for skill in self._shelf.listed(caller)} - {name}
+        return [
+            Remark("alike", f"Its name looks like that of {other}, which is another skill.", "name")
+            for other in sorted(shown)
+            if _drawn(other) == _drawn(name)
+        ]
+
     def _require_unchanged(self, caller: Caller, content: SkillContent, before: dict[str, str] | None) -> None:
         """Its proof is for the tools that it was run with."""
-        if before is None or self._shelf.reach.digests(content, self._shelf.own(caller)) != before:
+        if before is None or self._shelf.reach.digests(content, self._shelf.own_of(caller.key_name)) != before:
             raise ProofFailed("tools", "A tool that it calls disappeared or changed during the proof. Save it again.")
 
 
@@ -360,26 +411,28 @@ def _remark(mistake: Mistake) -> Remark:
     return Remark("check", f"Line {mistake.line}: {mistake.message}", f"code:{mistake.line}:{mistake.column}")
 
 
+def _drawn(name: str) -> str:
+    """Spell a name with one letter for each that looks like it."""
+    return name.translate(LOOKALIKES).replace("rn", "m").replace("vv", "w")
+
+
+def _unused(found: _Found, runs: Sequence[Run]) -> list[Remark]:
+    """Remark what is declared for nothing, where that can be told: it keeps roles from the skill."""
+    if found.imported is None:
+        return []
+    used = {*found.imported, *(call.path for run in runs for call in run.calls)}
+    paths = [tool.path for tool in found.declared if tool.path not in used]
+    told = f"`tools` declares {', '.join(paths[:5])}, which the code does not import and no example called."
+    return [Remark("unused", told, "tools")] if paths else []
+
+
 def _undeclared(paths: Sequence[str]) -> Remark:
     return Remark("undeclared", f"The code imports {', '.join(paths[:5])}, which `tools` must name.", "tools")
 
 
-def _beside(approved: SkillVersion, saved: SkillVersion) -> Remark:
-    """Say which of two versions is used until somebody approves the new one."""
-    version = approved.version[:12]
-    if approved.author == BUILT_IN:
-        return Remark("replaces", f"The built-in {saved.name} stays in use until this one is approved.")
-    if saved.proof is None:
-        return Remark("replaces", f"The approved version {version} stays in use.")
-    return Remark(
-        "replaces",
-        f"Whoever uses your key gets it instead of the approved version {version}, which is what others get until this "
-        f"one is approved. `code-executor skills retire {saved.name}` brings that back.",
-    )
-
-
-def _kept(saved: SkillVersion) -> Remark:
-    return Remark("kept", f"It stays {saved.effective_state}: the same content was proven before.")
+def _named(used: SkillVersion, *, begins: bool = True) -> str:
+    state = "built-in" if used.author == BUILT_IN else used.effective_state
+    return f"{'The' if begins else 'the'} {state} version {used.version[:12]}"
 
 
 def _given(draft: SkillDraft, source: _Source) -> SkillContent:
@@ -425,7 +478,7 @@ def _examples(found: Mapping[str, Any], schema: Mapping[str, Any] | None) -> tup
     if schema is not None and not schema.get("required"):
         return ({},)
     raise InvalidRequest(
-        '`examples` must have at least one input that works, such as [{"input": {"table": "orders"}}].'
+        '`examples` must have at least one input that works, such as {"table": "orders"} for a parameter `table`.'
     )
 
 
@@ -444,6 +497,7 @@ async def _with_output(content: SkillContent, values: Sequence[Any]) -> SkillCon
     schema = await asyncio.to_thread(schema_of, values)
     if content.language is Language.TYPESCRIPT:
         schema = _with_numbers(schema)
+    schema = {**schema, OBSERVED: True}
     if len(canonical_json(schema)) > MAX_SCHEMA_BYTES:
         message = f"The schema of what it returned has more than {MAX_SCHEMA_BYTES} bytes: give `output`."
         raise ProofFailed("output", message, "output")
@@ -474,8 +528,9 @@ def _number_type(kinds: Any) -> dict[str, Any]:
             return {}
 
 
-def _closed(schema: dict[str, Any]) -> dict[str, Any]:
-    return {**schema, "additionalProperties": False}
+def _closed(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Refuse what an input does not name, so that a misspelt name is noticed, unless the code says more of it."""
+    return {"additionalProperties": False, **schema} if schema.get("properties") else schema
 
 
 def _require_small(draft: SkillDraft, source: _Source) -> None:

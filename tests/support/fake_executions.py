@@ -74,6 +74,7 @@ class FakeExecutions:
     def __init__(self) -> None:
         self.program: Callable[[FakeProgram], Any] = lambda program: {"count": len(program.input["text"])}
         self.tools: dict[str, Callable[[Mapping[str, Any]], CallResult]] = {}
+        self.printed = b""  # by each run
         self.examined: dict[str, Any] = {}  # what is found out about the code, where it is not the usual
         self.examiner_prints: bytes | None = None  # instead of that
         self.mistakes: list[Any] = []  # what the check finds in the code
@@ -139,7 +140,7 @@ class FakeExecutions:
             raise ProgramEnded(Outcome.FAILED, error.message) from None
         if scope.returns and returned is not NOT_RETURNED:
             scope.hand_back(returned)
-        return b""
+        return self.printed
 
     def _examination(self, request: ProgramRequest) -> bytes:
         if self.examiner_prints is not None:

@@ -163,7 +163,7 @@ async def test_a_replay_that_does_something_else_makes_it_stale_and_tells_nothin
 
     world.executions.program = fails
     assert await look(world) == 1
-    assert now(world).drift[-1] == "The replay ended as failed."
+    assert now(world).drift[-1] == "The replay failed."
     assert "`limit` is new and optional" in now(world).drift[0]
     assert await look(world) == 0  # it is known not to fit these tools
 
@@ -322,7 +322,7 @@ async def test_only_the_author_reads_what_a_replay_on_demand_printed(world):
     world.executions.program = fails
     assert "private" in (await world.drift.replay(AUTHOR, saved)).problem
     for other in (COLLEAGUE, APPROVER):
-        assert (await world.drift.replay(other, saved)).problem == "The replay ended as failed."
+        assert (await world.drift.replay(other, saved)).problem == "The replay failed."
 
 
 async def test_a_draft_has_nothing_to_replay(world):

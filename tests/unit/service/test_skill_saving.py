@@ -31,7 +31,7 @@ from orchestrator.service.skill_reach import tool_digest
 from tests.support.api import until
 from tests.support.fake_executions import EXAMINER, ProgramEnded
 from tests.support.samples import record, tool_call
-from tests.support.skill_world import AUTHOR, COLLEAGUE, MOST_SKILLS, QUERY, UPLOAD, SkillWorld
+from tests.support.skill_world import APPROVER, AUTHOR, COLLEAGUE, MOST_SKILLS, QUERY, UPLOAD, SkillWorld
 from tests.support.skills import CODE, TAKES_TEXT, tool
 
 NOTHING = {"input": None, "output": None, "tools": None, "examples": None}
@@ -44,6 +44,10 @@ def world():
 
 def query(program):
     return program.call("postgres/query", text=program.input["text"])["structuredContent"]
+
+
+def fails(program):
+    raise ProgramEnded(Outcome.FAILED, "ZeroDivisionError: division by zero")
 
 
 async def refusal(saving, kind=InvalidRequest):
@@ -99,13 +103,10 @@ async def test_whoever_waits_is_told_how_far_it_is(world):
 
 
 async def test_what_fails_its_proof_is_kept_as_a_draft_with_the_reason(world):
-    def fails(program):
-        raise ProgramEnded(Outcome.FAILED, "ZeroDivisionError: division by zero")
-
     world.executions.program = fails
     saved = await world.save()
     assert (saved.state, saved.proof) == (SkillState.DRAFT, None)
-    assert messages(saved) == ["The live run ended as failed. ZeroDivisionError: division by zero"]
+    assert messages(saved) == ["The live run failed. ZeroDivisionError: division by zero"]
     assert await world.shelf.recording(saved) is None
     assert await world.store.all() == [saved]
 
@@ -177,7 +178,7 @@ async def test_a_fault_of_ours_saves_nothing_and_can_be_tried_again(world, fault
         ({"examples": ()}, "`examples` must have 1 to 5 entries."),
         ({"examples": ({"text": "a"},) * (MAX_EXAMPLES + 1)}, "`examples` must have 1 to 5 entries."),
         ({"examples": ({"text": "x" * MAX_EXAMPLE_BYTES},)}, "`examples[0]` must have at most 16384 bytes."),
-        ({"tools": ("minio",)}, "`tools` must name tools that you may call, as SERVER/TOOL. There is no tool minio/."),
+        ({"tools": ("minio",)}, "`tools` must name tools as SERVER/TOOL, such as postgres/execute_sql: minio."),
         ({"tools": ("postgres/drop",)}, "There is no tool postgres/drop."),
         ({"tools": ("skills/unknown",)}, "`tools` must name tools that you may call"),
     ],
@@ -293,14 +294,14 @@ async def test_what_surely_fails_is_kept_as_a_draft_and_nothing_is_run(world):
 
 async def test_with_a_warning_it_is_run_and_what_was_found_is_told_only_if_that_fails(world):
     world.executions.mistakes = [MISTAKE]
-    assert messages(await world.save(tools=TOOLS, check=Check.WARN)) == []
+    assert "check" not in {each.kind for each in (await world.save(tools=TOOLS, check=Check.WARN)).remarks}
 
     def fails(program):
         raise ProgramEnded(Outcome.FAILED, "It broke.")
 
     world.executions.program = fails
     found = messages(await world.save("another", tools=TOOLS, check=Check.WARN))
-    assert found == ["The live run ended as failed. It broke.", "Line 2: `query` has no argument `sqll`."]
+    assert found == ["The live run failed. It broke.", "Line 2: `query` has no argument `sqll`."]
 
 
 async def test_code_is_not_checked_where_nobody_wants_that_or_nothing_can_be_called(world):
@@ -310,8 +311,8 @@ async def test_code_is_not_checked_where_nobody_wants_that_or_nothing_can_be_cal
     assert world.executions.asked_to_check == []
 
 
-@pytest.mark.parametrize("imported", [["minio", "upload"], ["postgres", None], ["secret", "tool"]])
-async def test_imports_that_are_not_declared_are_left_to_the_live_run(world, imported):
+@pytest.mark.parametrize("imported", [["postgres", None], ["secret", "tool"]])
+async def test_imports_that_cannot_be_told_are_left_to_the_live_run(world, imported):
     """The check would know nothing of these tools, and so tell the wrong reason."""
     world.executions.mistakes = [MISTAKE]
     world.executions.examined = {"imports": [imported]}
@@ -343,7 +344,7 @@ async def test_schemas_are_read_from_the_annotations_of_the_code(world):
     read = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
     world.executions.examined = {"input": read, "output": {"type": "object", "properties": {"count": {}}}}
     saved = await world.save(input=None, output=None)
-    assert saved.content.input == read
+    assert saved.content.input == {**read, "additionalProperties": False}
     assert saved.content.output == {"type": "object", "properties": {"count": {}}}
     assert saved.inferred == ("input", "output")
 
@@ -520,6 +521,54 @@ async def test_another_callers_execution_is_as_if_it_were_not_there(world):
     await refusal(saving, NotFound)
 
 
+async def test_what_prints_instead_of_returning_is_remarked(world):
+    world.executions.program = lambda program: None
+    world.executions.printed = b"hello\n"
+    saved = await world.save(output=None)
+    assert (saved.state, [each.kind for each in saved.remarks]) == (SkillState.PROVEN, ["prints"])
+
+
+async def test_what_is_declared_for_nothing_is_remarked(world):
+    world.executions.examined = {"imports": [["postgres", "query"]]}
+    world.executions.program = query
+    saved = await world.save(tools=("minio/upload", "postgres/query"))
+    assert messages(saved) == ["`tools` declares minio/upload, which the code does not import and no example called."]
+
+
+@pytest.mark.parametrize("name", ["c0unt_orders", "count_0rders", "count_order5"])
+async def test_a_name_that_looks_like_anothers_is_remarked_to_whoever_may_know_that(world, name):
+    await world.approved()
+    told = ["Its name looks like that of count_orders, which is another skill."]
+    assert messages(await world.save(name, caller=COLLEAGUE)) == told
+    assert messages(await world.save("count_other", caller=COLLEAGUE)) == []
+
+
+async def test_a_skill_that_imports_itself_is_refused_before_it_is_there(world):
+    world.executions.examined = {"imports": [["skills", "count_orders"]]}
+    assert await refusal(world.save()) == "Skills must not call themselves: count_orders → count_orders."
+
+
+async def test_code_in_a_language_that_was_not_given_says_what_it_was_taken_for(world):
+    world.executions.examined = {"ok": False, "problem": "Line 1: a syntax error."}
+    told = await refusal(world.save(language=None))
+    assert told.endswith("It is taken for typescript, because `language` is not given.")
+
+
+async def test_what_only_the_proof_saw_is_marked_as_observed(world):
+    world.executions.program = lambda program: {"count": 1}
+    assert (await world.save(output=None)).content.output["x-observed"] is True
+    offered = world.shelf.reach.as_tool(await world.approved("another", output=None))
+    assert offered.skill is not None
+    assert offered.skill.is_output_observed
+    assert "x-observed" not in (await world.save("third")).content.output
+
+
+async def test_a_recording_that_is_too_large_is_no_proof(world, monkeypatch):
+    monkeypatch.setattr("orchestrator.service.skill_proofs.LARGEST_UNPACKED_BYTES", 10)
+    saved = await world.save()
+    assert (saved.state, [each.kind for each in saved.remarks]) == (SkillState.DRAFT, ["recording"])
+
+
 # How many.
 
 
@@ -527,7 +576,7 @@ async def test_a_key_has_only_so_many_skills_and_keeps_what_it_has(world):
     for number in range(MOST_SKILLS):
         await world.save(f"skill_{number}")
     told = await refusal(world.save("one_more"), TooManySkills)
-    assert told == f"You have {MOST_SKILLS} skills; at most so many may be in use."
+    assert told == f"You have {MOST_SKILLS} skills in use, drafts among them, which is the limit."
     assert (await world.save("one_more", caller=COLLEAGUE)).state is SkillState.PROVEN
     assert (await world.save("skill_0", code=f"{CODE}\n")).state is SkillState.PROVEN
     await world.shelf.retire(AUTHOR, "skill_1", None)
@@ -564,16 +613,12 @@ async def test_what_the_code_says_it_returns_must_be_what_it_returned(world):
     assert "The code says by its types" in saved.remarks[0].message
 
 
-async def test_an_import_that_is_not_declared_is_named_beside_what_it_led_to(world):
+async def test_what_imports_a_tool_that_is_not_declared_is_a_draft_that_has_touched_nothing(world):
     world.executions.examined = {"imports": [["postgres", "query"]]}
-
-    def fails(program):
-        raise ProgramEnded(Outcome.FAILED, "ImportError: there is no such tool")
-
-    world.executions.program = fails
     saved = await world.save(tools=("minio/upload",))
-    assert [each.kind for each in saved.remarks] == ["undeclared", "failed"]
+    assert (saved.state, [each.kind for each in saved.remarks]) == (SkillState.DRAFT, ["undeclared"])
     assert "postgres/query" in saved.remarks[0].message
+    assert world.executions.runs == []
 
 
 async def test_a_proposal_for_what_is_approved_says_what_it_hides(world):
@@ -581,6 +626,28 @@ async def test_a_proposal_for_what_is_approved_says_what_it_hides(world):
     proposed = await world.save(code="def run(input): ...\n")
     assert [each.kind for each in proposed.remarks] == ["replaces"]
     assert approved.version[:12] in proposed.remarks[0].message
+    assert (
+        world.shelf.find(APPROVER, "count_orders", proposed.version).remarks == ()
+    )  # it is for the author, and not for who approves it
+
+
+async def test_a_draft_says_what_stays_in_use(world):
+    approved = await world.approved()
+    proven = await world.save(code="def run(input): ...\n")
+    world.executions.program = fails
+    for code, kept in (("# draft\n", proven), ("# other\n", proven)):
+        told = [each.message for each in (await world.save(code=code)).remarks if each.kind == "replaces"]
+        assert told == [f"The proven version {kept.version[:12]} stays in use."]
+    await world.shelf.retire(AUTHOR, "count_orders", proven.version)
+    told = [each.message for each in (await world.save(code="# draft\n")).remarks if each.kind == "replaces"]
+    assert told == [f"The approved version {approved.version[:12]} stays in use."]
+
+
+async def test_what_is_approved_already_is_not_kept_a_second_time(world):
+    approved = await world.approved()
+    saved = await world.save(caller=COLLEAGUE)
+    assert (saved.state, saved.author) == (SkillState.APPROVED, approved.author)
+    assert len(world.shelf.listed(COLLEAGUE)) == 1
 
 
 async def test_a_caller_proves_one_skill_at_a_time_and_not_many_wait(world):
