@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from playwright.async_api import Page, expect
 
-from tests.console.browser import NARROW
+from tests.console.browser import NARROW, WIDE
 from tests.console.conftest import Place
 from tests.console.demo import TOOLS, tool
 from tests.console.demo_skills import CITY, CUSTOMERS_IN, HIDDEN, NOTES, approve, save
@@ -24,6 +24,25 @@ from servers.crm import find_customers
 city = "Turku"
 print(len(find_customers(text=city, limit=6)["customers"]))
 """
+
+PADDED = f"""\
+from servers.crm import add_note
+
+
+def run(input: dict) -> dict:
+    noted = True{" " * 400}; add_note(id=input["id"], note="unseen")
+    return {{"noted": noted}}
+"""
+# The width of a line's box, and of what can be scrolled to; its rows, and where those below the first begin.
+ROWS = """(line) => {
+  const {clientWidth, scrollWidth} = line.closest('pre');
+  const texts = document.createRange();
+  texts.selectNodeContents(line);
+  const boxes = [...texts.getClientRects()].filter(({width}) => width > 0);
+  const below = boxes.filter(({top}) => top > boxes[0].top + 10);
+  const indent = Math.min(...below.map(({left}) => left)) - line.getBoundingClientRect().left;
+  return [clientWidth, scrollWidth, new Set(below.map(({top}) => Math.round(top / 20))).size + 1, indent];
+}"""
 
 
 @asynccontextmanager
@@ -146,6 +165,26 @@ async def test_a_new_version_shows_the_difference_with_signs(place: Place) -> No
         await expect(difference).to_contain_text("-from servers.crm import find_customers")
         await expect(difference).to_contain_text("+from servers.crm import add_note, find_customers")
         await expect(page.locator(".panel").filter(has_text="Run it")).to_contain_text("another version")
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
+async def test_spaces_put_no_code_out_of_sight(place: Place, size: dict[str, int]) -> None:
+    name = f"padded_{size['width']}"
+    await approve(place.api, await saved_by_the_developer(place, name, NOTES, NOTE))
+    saved = await saved_by_the_developer(place, name, PADDED, NOTE)
+    async with place.visit(path_of(saved), size=size) as visit:
+        page = visit.page
+        await settled(page)
+        for region in ("Code of the skill", "Difference"):
+            shown = page.get_by_role("region", name=region, exact=True)
+            line = shown.locator(".line").filter(has_text="unseen")
+            box, widest, rows, indents = await line.evaluate(ROWS)
+            assert widest <= box, f"{region} scrolls to the side."
+            assert rows > 1
+            assert indents > 0, "What goes on below stands under the numbers and signs."
+        await expect(page.get_by_role("region", name="Code of the skill").locator(".line")).to_have_count(
+            PADDED.count("\n")  # each has one number, however many rows it takes
+        )
 
 
 async def test_only_the_version_that_is_shown_is_approved(place: Place) -> None:

@@ -8,10 +8,11 @@ const MOST_LINES = 1500; // until one asks for all
 const MOST_PIECES = 20_000; // with colours of their own
 
 /**
- * @param {{code: string, language?: string | null, numbered?: boolean, label?: string,
+ * @param {{code: string, language?: string | null, numbered?: boolean, wrapped?: boolean, label?: string,
  *   mistakes?: {line: number, column: number, message: string}[]}} props
+ *   `wrapped`: whether a long line goes on below, so that none of it is out of sight
  */
-export function Code({code, language, numbered = false, mistakes = [], label = 'Code'}) {
+export function Code({code, language, numbered = false, wrapped = false, mistakes = [], label = 'Code'}) {
   const [all, setAll] = useState(false);
   const lines = useMemo(() => {
     const shown = visible(code.replaceAll('\r\n', '\n').replace(/\n$/, ''));
@@ -20,7 +21,7 @@ export function Code({code, language, numbered = false, mistakes = [], label = '
   const wrong = useMemo(() => Map.groupBy(mistakes ?? [], ({line}) => line), [mistakes]);
   const shown = useMemo(() => calmed(all ? lines : lines.slice(0, MOST_LINES), MOST_PIECES), [lines, all]);
   return html`
-    <pre class=${`code ${numbered ? 'is-numbered' : ''}`} tabindex="0" role="region" aria-label=${label}><code>${shown.map(
+    <pre class=${`code ${numbered ? 'is-numbered' : ''} ${wrapped ? 'is-wrapped' : ''}`} tabindex="0" role="region" aria-label=${label}><code>${shown.map(
       (pieces, index) => html`<${Line} key=${index} pieces=${pieces} mistakes=${wrong.get(index + 1)} />`,
     )}</code></pre>
     ${shown.length < lines.length &&

@@ -60,7 +60,7 @@ export function Difference({text}) {
   const lines = useMemo(() => differenceLines(text), [text]);
   const shown = all ? lines : lines.slice(0, MOST_LINES);
   return html`
-    <pre class="code difference" tabindex="0" role="region" aria-label="Difference"><code>${shown.map(
+    <pre class="code is-wrapped difference" tabindex="0" role="region" aria-label="Difference"><code>${shown.map(
       ({kind, text: line}, index) =>
         kind === 'gap'
           ? index > 0 && html`<span key=${index} class="line is-gap">⋯${'\n'}</span>`

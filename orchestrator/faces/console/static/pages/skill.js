@@ -70,7 +70,7 @@ function Shown({skill}) {
         ${difference &&
         html`<${Panel} title="Difference from the approved version" class="is-flush" actions=${html`<${Versions} skill=${skill} />`}><${Difference} text=${difference} /><//>`}
         <${Panel} title="Code" class="is-flush" actions=${html`<span class="muted">${nameOf(language)}</span><${Copy} text=${code} />`}>
-          <${Code} code=${code} language=${language} numbered label="Code of the skill" />
+          <${Code} code=${code} language=${language} numbered wrapped label="Code of the skill" />
         <//>
         <${Schema} title="Input" schema=${skill.input} inferred=${inferred.includes('input')} empty="It takes no input." />
         <${Schema} title="Result" schema=${skill.output} inferred=${inferred.includes('output')} empty="Nothing is known about it." />
@@ -142,7 +142,7 @@ function Schema({title, schema, inferred, empty}) {
     ${!saysMore && !hasFields && html`<p class="note">${empty}</p>`}
     <details class="raw">
       <summary>JSON Schema</summary>
-      <${Code} code=${asJson(schema)} language="json" label=${`JSON Schema of ${title.toLowerCase()}`} />
+      <${Code} code=${asJson(schema)} language="json" wrapped label=${`JSON Schema of ${title.toLowerCase()}`} />
     </details>
   <//>`;
 }
@@ -151,7 +151,7 @@ function Examples({examples, inferred}) {
   if (!examples.length) return null;
   return html`<${Panel} title=${examples.length === 1 ? 'Example' : 'Examples'} actions=${inferred && html`<${Badge} tone="info">inferred<//>`}>
     <div class="skill-examples">
-      ${examples.map(({input}, index) => html`<${Code} key=${index} code=${asJson(input)} language="json" label=${`Example ${index + 1}`} />`)}
+      ${examples.map(({input}, index) => html`<${Code} key=${index} code=${asJson(input)} language="json" wrapped label=${`Example ${index + 1}`} />`)}
     </div>
   <//>`;
 }
