@@ -337,6 +337,18 @@ async def test_a_draft_says_what_its_proof_found(place: Place) -> None:
         await expect(visit.page.get_by_text("It has none")).to_be_visible()
 
 
+async def test_only_the_author_is_told_what_a_new_version_replaces_for_its_key(place: Place) -> None:
+    await approve(place.api, await saved_by_the_developer(place, "for_my_key", CUSTOMERS_IN, CITY))
+    saved = await saved_by_the_developer(place, "for_my_key", NOTES, NOTE)
+    async with place.visit(path_of(saved), role="developer") as visit:
+        await settled(visit.page)
+        await expect(visit.page.locator(".remarks")).to_contain_text("Whoever uses your key gets it")
+    async with place.visit(path_of(saved)) as visit:
+        await settled(visit.page)
+        await expect(visit.page.get_by_role("region", name="Code of the skill")).to_be_visible()
+        await expect(visit.page.locator(".remarks")).to_have_count(0)
+
+
 async def test_a_retired_skill_is_out_of_use(place: Place) -> None:
     saved = await saved_by_the_developer(place, "short_lived", NOTES, NOTE)
     await approve(place.api, saved)

@@ -133,6 +133,13 @@ def test_retiring_is_offered_to_those_who_may(changes: dict[str, Any], caller: s
     assert told is may
 
 
+@pytest.mark.parametrize(("caller", "kinds"), [("alice", ["prose", "replaces", "kept"]), ("bob", ["prose"])])
+def test_what_only_its_author_can_act_on_is_told_to_nobody_else(caller: str, kinds: list[str]) -> None:
+    remarks = [{"kind": kind, "message": "", "place": ""} for kind in ("prose", "replaces", "kept")]
+    told = ask("lib/skills.js", "module.remarksFor(skill, caller)", skill=skill(remarks=remarks), caller=caller)
+    assert [remark["kind"] for remark in told] == kinds
+
+
 @pytest.mark.parametrize(
     ("text", "given"), [('{"a": 1}', {"a": 1}), ("[1]", None), ("null", None), ("{", None), ("", None)]
 )

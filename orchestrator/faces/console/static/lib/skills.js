@@ -74,6 +74,12 @@ export function countedByState(skills) {
   return counted;
 }
 
+const TO_AUTHORS = ['replaces', 'kept']; // kinds of remarks, which say "your key" and so mean nobody else
+
+/** @param {any} skill @param {string | undefined} caller @returns {{kind: string, message: string, place: string}[]} what is for the caller */
+export const remarksFor = ({remarks, author}, caller) =>
+  remarks.filter(({kind}) => author === caller || !TO_AUTHORS.includes(kind));
+
 /** @param {any} skill @param {string | undefined} caller @param {boolean} approves whether the caller's role approves skills */
 export const mayApprove = (skill, caller, approves) => approves && skill.state === 'proven' && skill.author !== caller;
 
