@@ -1,12 +1,13 @@
 /** What can be decided about a skill: approve exactly the version that is shown, or retire it. */
 import {post, request} from '../lib/api.js';
 import {html, useState} from '../lib/dom.js';
+import {plural} from '../lib/format.js';
 import {navigate} from '../lib/router.js';
 import {current, tell, useSession} from '../lib/session.js';
-import {mayApprove, mayRetire, shortVersion} from '../lib/skills.js';
+import {mayApprove, mayRetire, remarksFor, shortVersion} from '../lib/skills.js';
 import {skillsPath} from '../pages/links.js';
 import {Confirm} from './confirm.js';
-import {Touches} from './skills.js';
+import {Remarks, Touches} from './skills.js';
 import {Said} from './ui.js';
 
 /** @param {{skill: any, onChange: () => void, onError: (error: Error | null) => void}} props */
@@ -14,6 +15,7 @@ export function SkillActions({skill, onChange, onError}) {
   const {name, version, author} = skill;
   const {who} = useSession();
   const caller = current()?.caller;
+  const remarks = remarksFor(skill, caller);
   const approves = Boolean(who?.approvesSkills);
   const [asking, setAsking] = useState(/** @type {'' | 'approve' | 'retire'} */ (''));
   const [busy, setBusy] = useState(false);
@@ -48,6 +50,9 @@ export function SkillActions({skill, onChange, onError}) {
         <code>${shortVersion(version)}</code>, which <${Said}>${author}<//> saved.
       </p>
       <div class="confirm-touches"><${Touches} skill=${skill} /></div>
+      ${remarks.length > 0 &&
+      html`<h3>${plural(remarks.length, 'remark')}</h3>
+        <div class="confirm-remarks" tabindex="0" role="region" aria-label="Remarks"><${Remarks} remarks=${remarks} /></div>`}
       ${skill.approvedVersion && html`<p>It replaces version <code>${shortVersion(skill.approvedVersion)}</code>.</p>`}
     <//>`}
     ${asking === 'retire' &&

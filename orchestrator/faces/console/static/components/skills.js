@@ -4,6 +4,7 @@ import {count, fullTime, time, visible} from '../lib/format.js';
 import {Link} from '../lib/router.js';
 import {BUILT_IN, differenceLines, effectOf, effectsInWords, STATES, toolOf} from '../lib/skills.js';
 import {SKILLS, toolPath} from '../pages/links.js';
+import {Prose} from '../pages/prose.js';
 import {Badge, Said} from './ui.js';
 
 /** @param {{state: string}} props */
@@ -49,6 +50,18 @@ export function Touches({skill, linked = false}) {
     ${used.length > 0 &&
     html`<p class="note">It uses ${used.map((path, index) => html`${index > 0 && ', '}${linked ? html`<${ToolLink} path=${path} />` : html`<${Said} mono>${path}<//>`}`)}.</p>`}
   `;
+}
+
+/** @param {{remarks: {kind: string, message: string, place: string}[]}} props */
+export function Remarks({remarks}) {
+  return html`<ul class="told remarks">
+    ${remarks.map(
+      ({kind, message, place}, index) => html`<li key=${index}>
+        <span class="remark-kind"><${Said}>${kind}<//></span>${place && html`<code><${Said}>${place}<//></code>`}
+        <div><${Prose} text=${message} /></div>
+      </li>`,
+    )}
+  </ul>`;
 }
 
 const SIGNS = {added: '+', removed: '-', same: ' '};

@@ -10,7 +10,7 @@ import {Code} from '../components/code.js';
 import {SkillActions} from '../components/skill_actions.js';
 import {Proof} from '../components/skill_proof.js';
 import {RunSkill} from '../components/skill_run.js';
-import {Author, Difference, Moment, SkillState, Touches} from '../components/skills.js';
+import {Author, Difference, Moment, Remarks, SkillState, Touches} from '../components/skills.js';
 import {Badge, Copy, Empty, KeyValue, Loading, Page, Panel, Problem, Said} from '../components/ui.js';
 import {skillPath, skillsPath} from './links.js';
 import {Prose} from './prose.js';
@@ -67,7 +67,7 @@ function Shown({skill}) {
             in its own process, with all that the program may call.
           </p>
         <//>
-        ${remarks.length > 0 && html`<${Remarks} remarks=${remarks} />`}
+        ${remarks.length > 0 && html`<${Panel} title="Remarks"><${Remarks} remarks=${remarks} /><//>`}
         ${difference &&
         html`<${Panel} title="Difference from the approved version" class="is-flush" actions=${html`<${Versions} skill=${skill} />`}><${Difference} text=${difference} /><//>`}
         <${Panel} title="Code" class="is-flush" actions=${html`<span class="muted">${nameOf(language)}</span><${Copy} text=${code} />`}>
@@ -110,19 +110,6 @@ function Standing({skill}) {
     </div>`;
   }
   return state === 'retired' ? html`<div class="notice"><p><strong>It is retired: nobody can use it.</strong> Save it again to propose it again.</p></div>` : null;
-}
-
-function Remarks({remarks}) {
-  return html`<${Panel} title="Remarks">
-    <ul class="told remarks">
-      ${remarks.map(
-        ({kind, message, place}, index) => html`<li key=${index}>
-          <span class="remark-kind"><${Said}>${kind}<//></span>${place && html`<code><${Said}>${place}<//></code>`}
-          <div><${Prose} text=${message} /></div>
-        </li>`,
-      )}
-    </ul>
-  <//>`;
 }
 
 function Versions({skill: {name, version, approvedVersion}}) {
