@@ -296,6 +296,22 @@ async def test_a_skill_that_comes_along_is_run_and_replayed_but_neither_approved
         await expect(page.get_by_text("It made the same calls")).to_be_visible(timeout=PATIENT_MS)
 
 
+async def test_a_proof_tells_what_was_run_and_what_was_inferred(place: Place) -> None:
+    saved = await saved_by_the_developer(place, "well_proven", CUSTOMERS_IN, CITY, tools=["crm/find_customers"])
+    _, detail = await place.api.get(f"/skills/well_proven?version={saved['version']}")
+    async with place.visit(path_of(saved)) as visit:
+        await settled(visit.page)
+        proof = visit.page.locator(".panel").filter(has=visit.page.get_by_role("heading", name="Proof"))
+        facts = {
+            await fact.locator("dt").inner_text(): await fact.locator("dd").inner_text()
+            for fact in await proof.locator("dl > div").all()
+        }
+        assert facts["Examples run"] == "2"
+        assert facts["Calls recorded"] == "2"
+        assert facts["Inferred"] == "input schema, result schema"
+        await expect(proof.locator("time")).to_have_attribute("datetime", detail["proof"]["provenAt"])
+
+
 async def test_a_proof_is_replayed(place: Place) -> None:
     async with place.visit("/console/skills/customers_in") as visit:
         await settled(visit.page)

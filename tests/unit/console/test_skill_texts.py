@@ -72,6 +72,13 @@ def test_what_a_skill_touches_is_summed_up(touches: list[bool | None], words: st
     assert ask("lib/skills.js", "module.effectsInWords(touches)", touches=given) == words
 
 
+@pytest.mark.parametrize(
+    ("inferred", "words"), [([], "nothing"), (["input", "output", "tools"], "input schema, result schema, tools")]
+)
+def test_what_was_inferred_is_told_in_words(inferred: list[str], words: str) -> None:
+    assert ask("lib/skills.js", "module.inferredInWords(inferred)", inferred=inferred) == words
+
+
 def test_a_tool_that_is_gone_is_told_in_the_sum() -> None:
     given = [{"readOnly": None, "isThere": False}]
     words = ask("lib/skills.js", "module.effectsInWords(touches)", touches=given)

@@ -1,23 +1,25 @@
-/** The proof of a skill: when it was made, which executions it took, and whether it still holds. */
+/** The proof of a skill: when it was made, what it ran and found out, and whether it still holds. */
 import {post} from '../lib/api.js';
 import {html, useState} from '../lib/dom.js';
 import {count, shortId} from '../lib/format.js';
 import {Link} from '../lib/router.js';
-import {BUILT_IN} from '../lib/skills.js';
+import {BUILT_IN, inferredInWords} from '../lib/skills.js';
 import {executionPath} from '../pages/links.js';
 import {Moment} from './skills.js';
 import {Badge, KeyValue, Panel, Problem, Said} from './ui.js';
 
 /** @param {{skill: any}} props */
 export function Proof({skill}) {
-  const {proof, author} = skill;
+  const {proof, author, examples, inferred} = skill;
   if (!proof) return html`<${Panel} title="Proof"><p class="note">It has none: what went wrong is in the remarks.</p><//>`;
   return html`<${Panel} title="Proof">
     ${author === BUILT_IN && html`<p class="note">It was proven before it was shipped, on real servers.</p>`}
     <${KeyValue}
       items=${[
         ['Proven', author === BUILT_IN ? null : html`<${Moment} at=${proof.provenAt} />`],
-        ['Tool calls', count(proof.calls)],
+        ['Examples run', count(examples.length)],
+        ['Calls recorded', count(proof.calls)],
+        ['Inferred', html`<${Said}>${inferredInWords(inferred)}<//>`],
         ['Live runs', proof.executions.length ? proof.executions.map((id, index) => html`${index > 0 && ', '}<${Link} key=${id} class="mono" href=${executionPath(id)}>${shortId(id)}<//>`) : null],
       ]}
     />

@@ -67,6 +67,11 @@ export function differenceLines(text) {
 
 const KINDS = {'+': 'added', '-': 'removed', '@': 'gap'};
 
+const PARTS = {input: 'input schema', output: 'result schema', tools: 'tools', examples: 'examples'};
+
+/** What the author did not say and the proof found out. @param {string[]} inferred */
+export const inferredInWords = (inferred) => inferred.map((part) => PARTS[part] ?? part).join(', ') || 'nothing';
+
 /** @param {{tools: string[], state: string}[]} skills @returns {Map<string, number>} how many are in which state */
 export function countedByState(skills) {
   const counted = new Map();
