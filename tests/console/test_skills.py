@@ -97,6 +97,42 @@ async def test_the_list_shows_what_waits_and_the_address_keeps_that(place: Place
         await expect(entries.filter(has_text="built in").first).to_be_visible()
 
 
+async def test_each_row_of_one_name_leads_to_a_page_of_its_own(place: Place) -> None:
+    async with place.visit("/console/skills") as visit:
+        page = visit.page
+        await settled(page)
+        rows = page.get_by_role("main").get_by_role("listitem").filter(has_text="customers_in")
+        addresses = [
+            await row.get_by_role("link", name="customers_in").get_attribute("href") for row in await rows.all()
+        ]
+        assert len(addresses) == len(set(addresses)) == 2
+        for address, row in zip(addresses, await rows.all(), strict=True):
+            assert address is not None
+            await expect(row).to_contain_text(f"code-executor-developer · version {address[-64:][:12]}")
+        await rows.filter(has_text="waits for approval").get_by_role("link", name="customers_in").click()
+        facts = page.get_by_role("region", name="Facts")
+        await expect(facts.get_by_role("listitem")).to_contain_text("code-executor-developer")
+
+
+async def test_what_two_have_saved_is_one_row_and_counts_as_what_is_approved(place: Place) -> None:
+    saved = await saved_by_the_developer(place, "saved_twice", NOTES, NOTE)
+    await approve(place.api, saved)
+    await save(place.api, "saved_twice", NOTES, NOTE)
+    async with place.visit("/console/skills") as visit:
+        page = visit.page
+        await settled(page)
+        row = page.get_by_role("main").get_by_role("listitem").filter(has_text="saved_twice")
+        await expect(row).to_have_count(1)
+        await expect(row).to_contain_text("code-executor-developer")
+        await expect(row).to_contain_text("code-executor-admin")
+        await expect(row).to_contain_text("approved")
+        await row.get_by_role("link", name="saved_twice").click()
+        await expect(state_on(page)).to_contain_text("approved")
+        await visit.go(path_of(saved))
+        await settled(page)
+        await expect(state_on(page)).to_contain_text("approved")
+
+
 async def test_a_list_without_skills_says_how_to_keep_one(place: Place) -> None:
     async with place.visit("/") as visit:
         await visit.page.route("**/skills", lambda route: route.fulfill(json={"skills": [], "suggestions": []}))

@@ -140,6 +140,42 @@ def test_retiring_is_offered_to_those_who_may(changes: dict[str, Any], caller: s
     assert told is may
 
 
+@pytest.mark.parametrize(
+    ("copies", "caller", "author"),
+    [
+        ([("alice", "proven", None), ("bob", "approved", "eve")], "alice", "bob"),
+        ([("alice", "proven", None), ("bob", "stale", "eve")], "eve", "bob"),
+        ([("alice", "proven", None), ("bob", "proven", None)], "bob", "bob"),
+        ([("alice", "stale", None), ("bob", "proven", None)], "eve", "bob"),
+        ([("alice", "proven", None), ("bob", "proven", None)], "eve", "alice"),
+    ],
+)
+def test_copies_of_one_version_are_listed_once(
+    copies: list[tuple[str, str, str | None]], caller: str, author: str
+) -> None:
+    saved = [skill(author=who, state=state, approvedBy=by) for who, state, by in copies]
+    told = ask("lib/skills.js", "module.onePerVersion(skills, caller)", skills=saved, caller=caller)
+    assert [(each["author"], each["authors"]) for each in told] == [(author, ["alice", "bob"])]
+
+
+def test_versions_of_one_name_are_listed_apart() -> None:
+    saved = [skill(approvedBy=None), skill(version="0" * 64, approvedBy=None)]
+    told = ask("lib/skills.js", "module.onePerVersion(skills, 'eve')", skills=saved)
+    assert [each["version"] for each in told] == [VERSION, "0" * 64]
+
+
+@pytest.mark.parametrize(
+    ("changes", "state"),
+    [
+        ({"approvedVersion": VERSION}, "approved"),
+        ({"approvedVersion": None}, "proven"),
+        ({"approvedVersion": VERSION, "state": "stale"}, "stale"),
+    ],
+)
+def test_a_copy_of_what_is_approved_waits_for_nothing(changes: dict[str, Any], state: str) -> None:
+    assert ask("lib/skills.js", "module.asItCounts(skill)", skill=skill(**changes))["state"] == state
+
+
 @pytest.mark.parametrize(("caller", "kinds"), [("alice", ["prose", "replaces", "kept"]), ("bob", ["prose"])])
 def test_what_only_its_author_can_act_on_is_told_to_nobody_else(caller: str, kinds: list[str]) -> None:
     remarks = [{"kind": kind, "message": "", "place": ""} for kind in ("prose", "replaces", "kept")]

@@ -16,6 +16,9 @@ export function SkillState({state}) {
 /** @param {{author: string}} props */
 export const Author = ({author}) => (author === BUILT_IN ? 'built in' : html`<${Said}>${author}<//>`);
 
+/** @param {{authors: string[]}} props */
+export const Authors = ({authors}) => authors.map((author, index) => html`${index > 0 && ', '}<${Author} key=${author} author=${author} />`);
+
 /** @param {{at: string | null}} props */
 export const Moment = ({at}) => (at ? html`<time datetime=${at} title=${fullTime(at)}>${time(at)}</time>` : null);
 

@@ -79,6 +79,25 @@ export function countedByState(skills) {
   return counted;
 }
 
+/**
+ * The listed skills, one of each version, with the names of all who saved it: its page is one. It is what the page shows: the one
+ * that is approved, else the caller's own, else one that is not stale.
+ * @param {any[]} skills @param {string | undefined} caller
+ * @returns {any[]}
+ */
+export function onePerVersion(skills, caller) {
+  const same = Map.groupBy(skills, ({name, version}) => `${name} ${version}`);
+  return [...same.values()].map((copies) => {
+    const rank = ({state, approvedBy, author}) => [state === 'approved' || approvedBy, author === caller, state !== 'stale', true].findIndex(Boolean);
+    const [first] = copies.toSorted((one, other) => rank(one) - rank(other));
+    return {...first, authors: copies.map(({author}) => author)};
+  });
+}
+
+/** A version as it counts: one's own copy of a version that is approved does not wait for anything. @param {any} skill */
+export const asItCounts = (skill) =>
+  skill?.state === 'proven' && skill.version === skill.approvedVersion ? {...skill, state: 'approved'} : skill;
+
 const TO_AUTHORS = ['replaces', 'kept']; // kinds of remarks, which say "your key" and so mean nobody else
 
 /** @param {any} skill @param {string | undefined} caller @returns {{kind: string, message: string, place: string}[]} what is for the caller */

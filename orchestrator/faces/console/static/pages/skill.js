@@ -5,12 +5,12 @@ import {count, language as nameOf, visible} from '../lib/format.js';
 import {useLoaded} from '../lib/load.js';
 import {Link, useRoute} from '../lib/router.js';
 import {current, useSession} from '../lib/session.js';
-import {asJson, BUILT_IN, remarksFor, shortVersion} from '../lib/skills.js';
+import {asItCounts, asJson, BUILT_IN, onePerVersion, remarksFor, shortVersion} from '../lib/skills.js';
 import {Code} from '../components/code.js';
 import {SkillActions} from '../components/skill_actions.js';
 import {Proof} from '../components/skill_proof.js';
 import {RunSkill} from '../components/skill_run.js';
-import {Author, Difference, Moment, Remarks, SkillState, Touches} from '../components/skills.js';
+import {Author, Authors, Difference, Moment, Remarks, SkillState, Touches} from '../components/skills.js';
 import {Badge, Copy, Empty, KeyValue, Loading, Page, Panel, Problem, Said} from '../components/ui.js';
 import {skillPath, skillsPath} from './links.js';
 import {Prose} from './prose.js';
@@ -26,7 +26,8 @@ function Version({name, version}) {
   const path = `/skills/${encodeURIComponent(name)}`;
   const read = useLoaded(() => get(path, {version}), [path, version]);
   const [failure, setFailure] = useState(null);
-  const {value: skill, error} = read;
+  const {error} = read;
+  const skill = asItCounts(read.value);
   const heading = html`<span class="execution-title"><span class="skill-name"><${Said} mono>${name}<//></span>${skill && html`<${SkillState} state=${skill.state} />`}</span>`;
   return html`
     <${Page}
@@ -144,10 +145,13 @@ function Examples({examples, inferred}) {
   <//>`;
 }
 
+const othersOf = ({name, version}, skills) =>
+  onePerVersion(skills.filter((other) => other.name === name && other.version !== version), current()?.caller);
+
 function About({skill}) {
-  const {name, version, language, author, createdAt, approvedBy, approvedAt, uses, failures, lastUsedAt, approvedVersion} = skill;
+  const {name, version, language, author, createdAt, approvedBy, approvedAt, uses, failures, lastUsedAt} = skill;
   const isSaved = author !== BUILT_IN;
-  const others = useLoaded(async () => (await get('/skills')).skills.filter((other) => other.name === name && other.version !== version), [name, version, skill.state]);
+  const others = useLoaded(async () => othersOf(skill, (await get('/skills')).skills), [name, version, skill.state]);
   return html`<${Panel} label="Facts">
     <${KeyValue}
       items=${[
@@ -167,9 +171,12 @@ function About({skill}) {
       <h3>Other versions</h3>
       <ul class="versions">
         ${others.value.map(
-          (other) => html`<li key=${`${other.version} ${other.author}`}>
-            <${Link} class="mono" href=${skillPath(name, other.version)}>${shortVersion(other.version)}<//>
-            <${SkillState} state=${other.version === approvedVersion ? 'approved' : other.state} />
+          (other) => html`<li key=${other.version}>
+            <span>
+              <${Link} class="mono" href=${skillPath(name, other.version)}>${shortVersion(other.version)}<//>
+              <span class="note"><${Authors} authors=${other.authors} /></span>
+            </span>
+            <${SkillState} state=${other.state} />
           </li>`,
         )}
       </ul>

@@ -4,8 +4,9 @@ import {html} from '../lib/dom.js';
 import {ago, count, language, plural} from '../lib/format.js';
 import {useLoaded} from '../lib/load.js';
 import {Link, setQuery, useRoute} from '../lib/router.js';
-import {countedByState, STATES} from '../lib/skills.js';
-import {Author, SkillState, ToolLink} from '../components/skills.js';
+import {current} from '../lib/session.js';
+import {countedByState, onePerVersion, shortVersion, STATES} from '../lib/skills.js';
+import {Authors, SkillState, ToolLink} from '../components/skills.js';
 import {Command, Empty, Loading, Page, Panel, Problem, Said} from '../components/ui.js';
 import {skillPath} from './links.js';
 
@@ -32,14 +33,15 @@ function NothingYet() {
   <//>`;
 }
 
-function Shown({skills, suggestions, wanted}) {
+function Shown({skills: listed, suggestions, wanted}) {
+  const skills = onePerVersion(listed, current()?.caller);
   const shown = wanted ? skills.filter(({state}) => state === wanted) : skills;
   return html`
     <${Suggestions} suggestions=${suggestions} skills=${skills} />
     <${Panel} title=${plural(shown.length, 'skill')} class="is-flush" actions=${html`<${StateFilter} skills=${skills} wanted=${wanted} />`}>
       ${shown.length > 0
         ? html`<ul class="skills">
-            ${shown.map((skill) => html`<${Entry} key=${`${skill.version} ${skill.author}`} skill=${skill} isOne=${isOnlyOne(skill, skills)} />`)}
+            ${shown.map((skill) => html`<${Entry} key=${`${skill.name} ${skill.version}`} skill=${skill} isOne=${isOnlyOne(skill, skills)} />`)}
           </ul>`
         : html`<${Empty} title=${wanted === 'proven' ? 'No skill waits for approval.' : 'No skill is in this state.'}>
             <button type="button" onClick=${() => setQuery({state: ''})}>Show all skills</button>
@@ -81,12 +83,12 @@ function Suggestions({suggestions, skills}) {
 }
 
 function Entry({skill, isOne}) {
-  const {name, version, state, description, author, tools, uses, failures, lastUsedAt} = skill;
+  const {name, version, state, description, authors, tools, uses, failures, lastUsedAt} = skill;
   return html`<li>
     <div class="skills-head">
       <${Link} class="tool-name" href=${skillPath(name, isOne ? undefined : version)}><${Said} mono>${name}<//><//>
       <${SkillState} state=${state} />
-      <span class="note">${language(skill.language)} · <${Author} author=${author} /></span>
+      <span class="note">${language(skill.language)} · <${Authors} authors=${authors} />${!isOne && html` · version <code>${shortVersion(version)}</code>`}</span>
       <span class="usage note skills-use">
         <span>${uses ? plural(uses, 'use') : 'not used yet'}</span>
         ${failures > 0 && html`<span class="is-bad">${plural(failures, 'failure')}</span>`}
