@@ -159,6 +159,7 @@ async def test_an_approver_sees_what_a_skill_touches_and_approves_it(place: Plac
         await settled(page)
         touches = page.locator(".panel").filter(has_text="What it touches")
         await expect(touches).to_contain_text("It calls one tool: it may change data.")
+        await expect(touches).to_contain_text("it cannot call any other tool.")
         await expect(touches.get_by_role("link", name="crm/add_note")).to_have_attribute(
             "href", "/console/catalogue/crm/add_note"
         )
@@ -301,7 +302,7 @@ async def test_a_run_leads_to_its_execution_which_names_the_skill(place: Place) 
         field = page.get_by_label("Input, as JSON")
         await expect(field).to_have_value('{\n  "city": "Turku"\n}')
         await field.fill("[]")
-        await expect(field).to_have_accessible_description(re.compile("must be a JSON object"))
+        await expect(field).to_have_accessible_description(re.compile('JSON object, such as {"city":"Turku"}'))
         await expect(page.get_by_role("button", name="Run it")).to_be_disabled()
         await field.fill('{"city": "Thun"}')
         await page.get_by_role("button", name="Run it").click()
@@ -391,13 +392,29 @@ async def test_what_is_refused_is_told_in_the_dialog(place: Place) -> None:
         await settled(page)
         await page.get_by_role("button", name="Save as a skill").click()
         dialog = page.get_by_role("dialog")
-        await dialog.get_by_label("Name").fill("class")
         await dialog.get_by_label("Description").fill("Counts the customers of a city.")
+        await dialog.get_by_label("Name").fill("Count Customers")
+        rule = await dialog.get_by_label("Name").evaluate("(input) => input.validationMessage")
+        assert "Lower-case words joined by underscores" in rule
+        assert "60 characters" in rule
+        await dialog.get_by_role("button", name="Save and prove it").click()
+        await expect(dialog.get_by_text("Proving it")).to_have_count(0)
+        await dialog.get_by_label("Name").fill("class")
         await dialog.get_by_role("button", name="Save and prove it").click()
         await expect(dialog.get_by_role("alert")).to_contain_text("`name` must not be class")
         await page.keyboard.press("Escape")
         await expect(dialog).to_have_count(0)
         visit.complaints.clear()  # the answer was a 400, as it should be
+
+
+async def test_what_calls_no_tool_is_said_plainly(place: Place) -> None:
+    async with developer_of(place) as developer:
+        saved = await save(developer, "calls_none", "def run(input: dict) -> dict:\n    return {}\n", [{"input": {}}])
+    async with place.visit(path_of(saved)) as visit:
+        await settled(visit.page)
+        touches = visit.page.locator(".panel").filter(has_text="What it touches")
+        await expect(touches).to_contain_text("It calls no tool.")
+        await expect(touches).to_contain_text("it cannot call any tool.")
 
 
 async def test_a_draft_says_what_its_proof_found(place: Place) -> None:

@@ -192,6 +192,19 @@ def test_an_input_must_be_an_object(text: str, given: object) -> None:
     assert bool(told["problem"]) is (given is None)
 
 
+@pytest.mark.parametrize(
+    ("example", "cited"),
+    [
+        ({"city": "Turku"}, ', such as {"city":"Turku"}.'),
+        ({"city": "\u202eTurku"}, ', such as {"city":"⟨U+202E⟩Turku"}.'),
+        ({"text": "x" * 500}, "a JSON object."),
+    ],
+)
+def test_an_input_that_is_wrong_is_compared_with_an_example_of_the_skill(example: object, cited: str) -> None:
+    told = ask("lib/skills.js", "module.inputOf('{', example)", example=example)
+    assert told["problem"].endswith(cited)
+
+
 def test_skills_have_pages_of_their_own_and_tools_have_theirs() -> None:
     paths = ask(
         "pages/links.js",

@@ -7,6 +7,7 @@ import {skillPath} from '../pages/links.js';
 import {Dialog} from './confirm.js';
 import {Field, Loading, Problem} from './ui.js';
 
+const RULE = 'Lower-case words joined by underscores, such as weekly_report, up to 60 characters.';
 const MOST_DESCRIBED = 300; // characters
 
 /** Whether an execution is one that its caller could keep. @param {any} execution @param {string | undefined} caller */
@@ -24,6 +25,11 @@ export function SaveSkill({execution, onClose}) {
   const isHere = useIsHere();
   const {input, problem} = inputOf(example.trim() || '{}');
   const calls = execution.toolCallCount ?? 0;
+  const nameIt = ({target}) => {
+    target.setCustomValidity(''); // a browser would say only that it does not match
+    if (target.validity.patternMismatch) target.setCustomValidity(RULE);
+    setName(target.value);
+  };
   const save = async (event) => {
     event.preventDefault();
     if (!input || busy) return;
@@ -44,8 +50,8 @@ export function SaveSkill({execution, onClose}) {
         What the program prints last becomes the result. Others can call it by name once somebody has approved it. To prove it,${' '}
         <strong>the program runs again for real</strong>${calls > 0 && ', and whatever its tool calls change is changed again'}.
       </p>
-      <${Field} label="Name" hint="Lower-case words joined by underscores, such as weekly_report.">
-        <input type="text" required pattern="[a-z][a-z0-9]*(_[a-z0-9]+)*" maxlength="60" spellcheck=${false} autocomplete="off" value=${name} onInput=${({target}) => setName(target.value)} />
+      <${Field} label="Name" hint=${RULE}>
+        <input type="text" required pattern="[a-z][a-z0-9]*(_[a-z0-9]+)*" maxlength="60" spellcheck=${false} autocomplete="off" value=${name} title=${RULE} onInput=${nameIt} />
       <//>
       <${Field} label="Description" hint="What it does, in one line. Search finds it by this.">
         <input type="text" required maxlength=${MOST_DESCRIBED} autocomplete="off" value=${description} onInput=${({target}) => setDescription(target.value)} />

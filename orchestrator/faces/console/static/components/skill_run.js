@@ -13,7 +13,7 @@ export function RunSkill({skill}) {
   const [text, setText] = useState(() => asJson(examples[0]?.input ?? {}));
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState(null);
-  const {input, problem} = inputOf(text);
+  const {input, problem} = inputOf(text, examples[0]?.input);
   const run = async (event) => {
     event.preventDefault();
     if (!input || busy) return;

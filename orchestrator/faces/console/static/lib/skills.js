@@ -1,4 +1,5 @@
 /** Skills as people read them. Pure functions. */
+import {visible} from './format.js';
 
 export const BUILT_IN = '(built-in)';
 
@@ -113,19 +114,23 @@ export function mayRetire({state, author}, caller, approves) {
   return author === caller || (approves && state !== 'draft');
 }
 
+const LONGEST_CITED = 120; // characters
+
 /**
  * What somebody typed as an input: JSON of an object.
  * @param {string} text
+ * @param {object} [example] one that fits
  * @returns {{input: object | null, problem: string}}
  */
-export function inputOf(text) {
+export function inputOf(text, example = {status: 'shipped'}) {
   try {
     const input = JSON.parse(text);
     if (input !== null && typeof input === 'object' && !Array.isArray(input)) return {input, problem: ''};
   } catch {
     // told below
   }
-  return {input: null, problem: 'This must be a JSON object, such as {"status": "shipped"}.'};
+  const cited = visible(JSON.stringify(example));
+  return {input: null, problem: `This must be a JSON object${cited.length > LONGEST_CITED ? '' : `, such as ${cited}`}.`};
 }
 
 /** @param {any} value */

@@ -64,8 +64,8 @@ function Shown({skill}) {
           <${Touches} skill=${skill} linked />
           ${skill.tools.length > 0 && inferred.includes('tools') && html`<p class="note">Its tools were not declared: they are what its code imports, or what it called.</p>`}
           <p class="note">
-            Run by name, or by a program in the other language, it can call nothing else. A ${nameOf(language)} program that imports it runs it
-            in its own process, with all that the program may call.
+            Run by its name, or used by a program in the other language, it cannot call any${skill.touches.length > 0 && ' other'} tool. A${' '}
+            ${nameOf(language)} program that imports it runs it in its own process, where it could call whatever that program may call.
           </p>
         <//>
         ${remarks.length > 0 && html`<${Panel} title="Remarks"><${Remarks} remarks=${remarks} /><//>`}
