@@ -473,6 +473,7 @@ async def test_a_stale_skill_says_what_changed(place: Place) -> None:
             await settled(visit.page)
             await expect(state_on(visit.page)).to_contain_text("stale")
             await expect(visit.page.get_by_role("list", name="What changed")).to_contain_text("dialect")
+            await expect(visit.page.locator(".notice")).to_contain_text("tools and skills as they are now")
             await expect(visit.page.get_by_role("button", name="Approve")).to_have_count(0)
             assert await visit.serious_faults() == []
     finally:

@@ -106,7 +106,7 @@ function Standing({skill}) {
   }
   if (state === 'stale') {
     return html`<div class="notice is-warn">
-      <p><strong>Nobody can use it: tools that it calls have changed since it was proven.</strong> Save a version that works with them, or restore the tools as they were.</p>
+      <p><strong>Nobody can use it: what it calls has changed since it was proven.</strong> Save a version that works with the tools and skills as they are now, or restore those that changed.</p>
       <ul class="told" aria-label="What changed">${drift.map((change) => html`<li key=${change}><${Prose} text=${change} /></li>`)}</ul>
     </div>`;
   }
