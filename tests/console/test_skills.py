@@ -198,6 +198,21 @@ async def test_the_question_before_an_approval_has_the_remarks(place: Place, siz
         assert await visit.serious_faults() == []
 
 
+async def test_what_is_missing_for_an_approval_is_told_without_the_hint_for_authors(place: Place) -> None:
+    await saved_by_the_developer(place, "used_by_other", NOTES, NOTE)
+    uses = "from skills import used_by_other\n\n\ndef run(input: dict) -> dict:\n    return used_by_other(**input)\n"
+    saved = await saved_by_the_developer(place, "uses_other", uses, NOTE)
+    assert saved["state"] == "proven", saved
+    async with place.visit(path_of(saved)) as visit:
+        page = visit.page
+        await settled(page)
+        await page.get_by_role("button", name="Approve").click()
+        await page.get_by_role("button", name="Approve it").click()
+        await expect(page.get_by_role("alert")).to_contain_text("used_by_other: approve that first.")
+        await expect(page.get_by_role("alert")).not_to_contain_text("remarks")
+        visit.complaints.clear()  # the answer was a 409, as it should be
+
+
 async def test_whoever_saved_a_skill_sees_why_it_cannot_approve_it(place: Place) -> None:
     saved = await save(place.api, "own_notes", NOTES, NOTE)
     async with place.visit(path_of(saved)) as visit:

@@ -28,7 +28,10 @@ export function SkillActions({skill, onChange, onError}) {
     document.querySelector('h1')?.focus({preventScroll: true}); // the button that had the focus may go
   };
   const approve = doing(async () => {
-    await post(`${path}/approve`, {version});
+    await post(`${path}/approve`, {version}).catch((error) => {
+      if (error.code === 'skill_not_proven') error.hint = ''; // it is for the author, and the message says what to do
+      throw error;
+    });
     onChange();
   });
   const retire = doing(async () => {
