@@ -25,7 +25,8 @@ log = structlog.get_logger()
 MOST_DIFFERENCES = 8
 STEPS_OF_A_SKILL = 20 * MAX_STEPS  # of checking all that was recorded of one
 REPLAYED_AT_ONCE = Shares(total=2, per_caller=1)
-SETTLED_AT_ONCE = Shares(total=4, per_caller=1)
+# Of all authors together and of each; what waits for its approval nobody has read, and it may take long.
+LOOKED_AT_AT_ONCE = {True: Shares(total=4, per_caller=2), False: Shares(total=4, per_caller=1)}
 APPROVED_SECONDS, WAITING_SECONDS = 120.0, 20.0  # for running all examples of one skill
 QUEUE_SECONDS = 120.0  # for which it may wait besides to be run
 ROUND_SECONDS = 20.0  # for those of one author that wait for their approval
@@ -74,7 +75,7 @@ class SkillDrift:
         self._stale_with: dict[VersionKey, dict[str, str]] = {}  # the tools that each is known not to fit
         self._failed: dict[VersionKey, Failed] = {}
         self._turns = {
-            of_approved: Places(SETTLED_AT_ONCE.total, SETTLED_AT_ONCE.per_caller) for of_approved in (True, False)
+            of_approved: Places(shares.total, shares.per_caller) for of_approved, shares in LOOKED_AT_AT_ONCE.items()
         }
         self._replays = Places(REPLAYED_AT_ONCE.total, REPLAYED_AT_ONCE.per_caller)  # that somebody asked for
 
@@ -89,22 +90,22 @@ class SkillDrift:
         turns: dict[str, list[SkillVersion]] = {}
         for skill in self._shelf.watched(approved=of_approved):
             turns.setdefault(skill.name if of_approved else skill.author, []).append(skill)
-        settled = await asyncio.gather(*(self._settle_in_turn(*turn, of_approved) for turn in turns.items()))
-        if all(settled):
+        looked_at = await asyncio.gather(*(self._look_in_turn(turn, of_approved) for turn in turns.values()))
+        if all(looked_at):
             self._looked_at[of_approved] = now  # and not what is there by now, which the first were not compared with
 
-    async def _settle_in_turn(self, owner: str, skills: Sequence[SkillVersion], of_approved: bool) -> bool:
+    async def _look_in_turn(self, skills: Sequence[SkillVersion], of_approved: bool) -> bool:
         """Look at skills one after the other, for some time; what is left over then is looked at in the next round."""
         ends = self._clock() + ROUND_SECONDS
-        settled = True
+        looked_at = True
         for skill in skills:
             if self._clock() >= ends:
                 return False
-            async with self._turns[of_approved].reserve(owner, 1):
-                settled &= await self._try_to_settle(skill)
-        return settled
+            async with self._turns[of_approved].reserve(skill.author, 1):
+                looked_at &= await self._try_to_look_at(skill)
+        return looked_at
 
-    async def _try_to_settle(self, skill: SkillVersion) -> bool:
+    async def _try_to_look_at(self, skill: SkillVersion) -> bool:
         """Look at one; if that fails, it stays hidden and is looked at again, ever less often."""
         key = skill.key
         failed = self._failed.get(key)
@@ -112,17 +113,17 @@ class SkillDrift:
             return False
         try:
             async with asyncio.timeout(_seconds_for(skill) + QUEUE_SECONDS):
-                await self._settle(skill)
+                await self._look_at(skill)
         except Exception as error:
             wait = min(LONGEST_WAIT_SECONDS, 2 * failed.wait_seconds if failed is not None else FIRST_WAIT_SECONDS)
             self._failed[key] = Failed(self._clock() + wait, wait)
             told = error.message if isinstance(error, OrchestratorError) else repr(error)
-            log.warning("skill.not_settled", skill=skill.name, version=skill.version, error=told)
+            log.warning("skill.not_looked_at", skill=skill.name, version=skill.version, error=told)
             return False
         self._failed.pop(key, None)
         return True
 
-    async def _settle(self, skill: SkillVersion) -> None:
+    async def _look_at(self, skill: SkillVersion) -> None:
         if skill.proof is None:
             return
         own = self._reach.beside(skill)
@@ -165,10 +166,11 @@ class SkillDrift:
         if packed is None or skill.proof is None:
             return
         proven = await asyncio.to_thread(Proven.unpacked, packed)
-        drift = await asyncio.to_thread(_drift, proven, tools)
+        drift, renewed = await asyncio.to_thread(_drift, proven, tools), None
         if not drift:
             try:
                 await self._replay(skill, proven, tools)
+                renewed = await asyncio.to_thread(Proven(proven.runs, _renewed(proven, tools)).packed)
             except ProofFailed as failure:
                 # Whoever may use it reads this, and only the author may read what was recorded.
                 drift = [*_changes(proven, tools), failure.summary]
@@ -177,7 +179,6 @@ class SkillDrift:
             await self._mark(skill, drift[:MOST_DIFFERENCES])
             return
         proof = replace(skill.proof, proven_at=time.time(), digests=digests)
-        renewed = await asyncio.to_thread(Proven(proven.runs, _renewed(proven, tools)).packed)
         log.info("skill.proven_again", skill=skill.name, version=skill.version)
         await self._shelf.change_proof(skill, proof, recording=renewed)
 
@@ -229,7 +230,11 @@ def _drift(proven: Proven, tools: Sequence[Tool]) -> list[str]:
 
     Whoever may use the skill reads this, so it has nothing of what was recorded, which only the author may read.
     """
-    now = {tool.path: tool for tool in tools}
+    now, before = {tool.path: tool for tool in tools}, {tool.path: tool for tool in proven.tools}
+    # What a skill in a sandbox of its own returned was recorded, so a replay would not run its new version.
+    nested = {call.path for run in proven.runs for call in run.calls if call.path.startswith(f"{SKILLS}/")}
+    if replaced := [path for path in sorted(nested & now.keys()) if not _is_same_skill(before.get(path), now[path])]:
+        return [f"`{path}` has another version now, which it was not proven with." for path in replaced]
     misfits: dict[str, None] = {}
     steps = Budget(STEPS_OF_A_SKILL)  # what is left out then, the replay tells
     for call in (call for run in proven.runs for call in run.calls):
@@ -243,6 +248,15 @@ def _drift(proven: Proven, tools: Sequence[Tool]) -> list[str]:
             misfits[call.path] = None
     changes = _changes(proven, [tool for tool in tools if tool.path in misfits])
     return changes or [f"`{path}` does not take or return what it did when the skill was proven." for path in misfits]
+
+
+def _is_same_skill(one: Tool | None, other: Tool) -> bool:
+    return (
+        one is not None
+        and one.skill is not None
+        and other.skill is not None
+        and one.skill.version == other.skill.version
+    )
 
 
 def _changes(proven: Proven, tools: Sequence[Tool]) -> list[str]:

@@ -234,7 +234,7 @@ async def test_while_no_sandbox_can_be_had_it_stays_hidden_and_is_tried_again(wo
         with capture_logs() as logs:
             assert await look(world) == 1
             assert await look(world) == 0  # it is not tried again at once
-        assert [each["event"] for each in logs] == ["skill.not_settled"]
+        assert [each["event"] for each in logs] == ["skill.not_looked_at"]
         assert (now(world).drift, world.offered()) == ((), [])
         world.seconds += seconds
     world.executions.fault = None
@@ -343,6 +343,19 @@ async def test_a_skill_that_is_used_is_replaced_by_one_that_does_the_same_and_wh
     assert await look(world) == 1
     assert now(world, "outer").effective_state is SkillState.APPROVED
     assert now(world, "outer").proof.digests != outer.proof.digests
+
+
+async def test_what_was_proven_with_another_version_in_a_sandbox_of_its_own_is_stale(world):
+    """Its replay would be answered from the recording, and so run none of the new version."""
+    world.executions.program = lambda program: {"count": 1}
+    world.executions.tools["skills/inner"] = lambda arguments: {"structuredContent": {"count": 1}}
+    await world.approved("inner")
+    world.executions.program = lambda program: program.call("skills/inner", text="a")["structuredContent"]
+    await world.approved("outer", tools=("skills/inner",))
+    world.executions.program = lambda program: {"count": 1}
+    await world.approved("inner", code="def run(input):\n    return {'count': 1}\n")
+    assert await look(world) == 0
+    assert now(world, "outer").drift == ("`skills/inner` has another version now, which it was not proven with.",)
 
 
 async def test_a_skill_that_is_used_must_not_bring_in_a_tool_that_nobody_approved_for_what_uses_it(world):
