@@ -26,7 +26,7 @@ from bench.testbed.installation import Installation
 from orchestrator.catalog.search import SearchIndex
 from orchestrator.domain.access import SKILLS
 from orchestrator.domain.execution import Language
-from orchestrator.domain.skills import SkillContent, SkillState, SkillVersion
+from orchestrator.domain.skills import Proof, SkillContent, SkillState, SkillVersion
 from orchestrator.domain.tools import SkillTraits, Tool
 from orchestrator.journals.skills import SqliteSkills
 from orchestrator.journals.sqlite import SqliteJournal
@@ -131,7 +131,9 @@ def _keep_skills(place: Installation) -> None:
         journal = SqliteJournal(place.settings.journal_file, max_executions=100)
         store = SqliteSkills(journal)
         for content in contents():
-            saved = SkillVersion(content, "author", "admin", SkillState.APPROVED, time(), approved_at=time())
+            now = time()
+            proof = Proof(now, {})  # of no tools, for they call none; without a proof no skill is offered
+            saved = SkillVersion(content, "author", "admin", SkillState.APPROVED, now, proof=proof, approved_at=now)
             await store.save(saved, None)
         await journal.close()
 
