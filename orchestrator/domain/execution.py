@@ -51,6 +51,21 @@ class Outcome(StrEnum):
     CANCELLED = "cancelled"
     SANDBOX_ERROR = "sandbox_error"
 
+    @property
+    def in_words(self) -> str:
+        """Say what a program did that ended like this, as what comes behind its name."""
+        return _IN_WORDS.get(self, f"ended as {self}")
+
+
+_IN_WORDS = {
+    Outcome.COMPLETED: "completed",
+    Outcome.FAILED: "failed",
+    Outcome.TIMED_OUT: "took too long",
+    Outcome.OUT_OF_MEMORY: "ran out of memory",
+    Outcome.OUTPUT_LIMIT: "printed too much",
+    Outcome.CANCELLED: "was cancelled",
+}
+
 
 class Check(StrEnum):
     """What the check of a program is for, before its first tool call."""

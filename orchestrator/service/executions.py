@@ -498,6 +498,8 @@ class Executions:
         skill = running.skill
         if skill is not None and skill.prepared is not None:
             recipe, files = prepared_recipe(execution.language, skill.prepared), skill.prepared
+        elif skill is not None:
+            recipe, files = await self._provisions.bare(execution.language)
         else:
             recipe, files = await self._provisions.for_role(execution.caller.role, execution.language)
         if skill is not None:

@@ -6,12 +6,16 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
+from time import monotonic
 from typing import Protocol
 
-from orchestrator.domain.access import AccessBook, Role
+from orchestrator.domain.access import SKILLS, AccessBook, Role
 from orchestrator.domain.execution import Language, Recipe
 
 Files = Mapping[str, str]
+
+NOBODY = Role("(nobody)", frozenset(), denied_tools=(f"{SKILLS}/*",))  # whose sandboxes have no tool and no skill
+WANTED_SECONDS = 600.0  # for which such sandboxes are kept warm after somebody has used one
 
 
 class Contributor(Protocol):
@@ -39,6 +43,7 @@ class Provisions:
     def __init__(self, contributors: Sequence[Contributor]) -> None:
         self._contributors = tuple(contributors)
         self._in_force = Gathered()
+        self._bare_wanted_until = 0.0
 
     def gather(self, roles: Iterable[Role]) -> Gathered:
         """Gather what has changed. It may take seconds, so do it in a thread; contributors must allow for that."""
@@ -59,9 +64,14 @@ class Provisions:
             self._in_force = replace(self._in_force, provisions=known)
         return found
 
+    async def bare(self, language: Language) -> tuple[Recipe, Files]:
+        """Return what every sandbox has: for a program that gets the little that it needs besides."""
+        self._bare_wanted_until = monotonic() + WANTED_SECONDS
+        return await self.for_role(NOBODY, language)
+
     def recipes(self, book: AccessBook) -> dict[Recipe, Files]:
         """Return everything that a warm sandbox could be wanted for."""
-        roles = frozenset(book.roles.values())
+        roles = {*book.roles.values(), *((NOBODY,) if monotonic() < self._bare_wanted_until else ())}
         return dict(found for (role, _), found in self._in_force.provisions.items() if role in roles)
 
     def _gather_for(self, role: Role, language: Language) -> tuple[Recipe, Files]:

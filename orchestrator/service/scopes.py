@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -109,6 +109,10 @@ class Scope:
     returned: Any = None
     has_returned: bool = False
 
+    def note_refused(self, paths: Sequence[str]) -> None:
+        """Note what a skill that this one called was refused."""
+        self.refused += [path for path in paths if path not in self.refused][: MOST_NAMED - len(self.refused)]
+
     def note(self, path: str) -> None:
         """Note a call that the skill does not declare, also if it is refused for another reason first."""
         told = path[:NAMED_CHARACTERS]
@@ -146,7 +150,7 @@ class SkillRun:
 
     label: str  # NAME@VERSION
     scope: Scope
-    brought: Mapping[str, str] = field(default_factory=dict)  # files beside those of the role: exactly its version
-    prepared: Mapping[str, str] | None = None  # the files that its sandbox has, instead of those of the role
+    brought: Mapping[str, str] = field(default_factory=dict)  # its code, and what that may import
+    prepared: Mapping[str, str] | None = None  # all files that its sandbox has, instead of those of every sandbox
     max_output_bytes: int | None = None  # instead of what programs may print
     is_proof: bool = False  # asked for by the daemon, with times of its own

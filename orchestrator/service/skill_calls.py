@@ -30,7 +30,7 @@ from orchestrator.service.grants import Grant, Grants
 from orchestrator.service.provisions import Provisions
 from orchestrator.service.running import RunningExecution
 from orchestrator.service.scopes import LARGEST_ARGUMENTS_BYTES, Scope, SkillRun
-from orchestrator.service.skill_files import SkillSources, code_files, code_path, driver, is_index
+from orchestrator.service.skill_files import SkillSources, code_files, code_path, driver, files_around, is_index
 from orchestrator.service.skill_shelf import SkillShelf
 from orchestrator.service.warm_pool import WarmPool
 
@@ -102,7 +102,7 @@ class SkillCalls:
         """Begin an execution that runs a skill with an input, and prints its result."""
         skill = self._shelf.version_to_call(caller, name)
         code = await asyncio.to_thread(_driver_of, skill, given)
-        brought = await self._files_of_version(caller, skill)
+        brought = await self._files_of_version(skill)
         run = SkillRun(f"{name}@{skill.version}", self._scope(skill), brought)
         request = ProgramRequest(skill.content.language, code, timeout_seconds, idempotency_key, Check.OFF, skill=run)
         running = await self._executions.start(caller, request, execution_id)
@@ -110,19 +110,14 @@ class SkillCalls:
             self._shelf.uses.count(skill, failed=False)
         return running
 
-    async def _files_of_version(self, caller: Caller, skill: SkillVersion) -> Mapping[str, str]:
-        """Return the code of exactly this version; the sandbox may be of a moment before, or have another's."""
+    async def _files_of_version(self, skill: SkillVersion) -> Mapping[str, str]:
+        """Return the code of exactly this version and what it may import: of its caller's tools it sees no others."""
         language, reach = skill.content.language, self._shelf.reach
-        beside = reach.beside(skill)
-        used = [reach.as_tool(each, beside) for each in reach.used_by(skill.content, beside).values()]
-        files: dict[str, str] = {}
-        if used:
-            written = await asyncio.to_thread(self._sources.skill_files, used, language)
-            files = {path: text for path, text in written.items() if not is_index(path)}
-        if beside:  # then it may use what only its author has, and finds in a list of its own
-            files = {**await self.files_for(caller, SKILLS, language), **files}
-        code = code_path(skill.name, language)
-        return {**files, **code_files(used, language, self._shelf.code), code: skill.content.code}
+        own = reach.beside(skill)
+        declared = [tool for path in skill.content.tools if (tool := reach.tool(path, own)) is not None]
+        needed, codes = reach.needs(skill.content, own)
+        files = await asyncio.to_thread(files_around, self._sources, (*declared, *needed), codes, language)
+        return {**files, code_path(skill.name, language): skill.content.code}
 
     def note_end(self, caller: Caller, name: str, outcome: Outcome | None) -> None:
         """Count that a skill failed; what its caller cancelled did not."""
@@ -158,6 +153,8 @@ class SkillCalls:
             else:
                 async with self._nested.reserve(caller.key_name, 1):
                     result = await self._run_within(grant, caller, found, scope, code)
+        if outer is not None:  # what it called without declaring it fails the proof of whatever called it, too
+            outer.note_refused(scope.refused)
         if is_failure(result):
             self._shelf.uses.count(found, failed=True)
         return result
@@ -176,8 +173,8 @@ class SkillCalls:
         if seconds < LEAST_SECONDS:
             raise LimitExceeded(f"The program has no time left to run {skill.name}.")
         scope.is_nested = True
-        recipe, files = await self._provisions.for_role(caller.role, skill.content.language)
-        brought = await self._files_of_version(caller, skill)
+        recipe, files = await self._provisions.bare(skill.content.language)
+        brought = await self._files_of_version(skill)
         printed: deque[str] = deque(maxlen=64)
 
         def receive(stream: Stream, data: bytes) -> None:
@@ -196,7 +193,8 @@ class SkillCalls:
                 grant.revoke()
         if ending.outcome is not Outcome.COMPLETED or not scope.has_returned:
             tail = "".join(printed).strip()[-TOLD_CHARACTERS:]
-            message = f"The skill ended as {ending.outcome}.{f' {tail}' if tail else ''}"
+            how = "returned nothing" if ending.outcome is Outcome.COMPLETED else ending.outcome.in_words
+            message = f"The skill {how}.{f' {tail}' if tail else ''}"
             return {"content": [{"type": "text", "text": message}], "isError": True}
         return {"content": [], "structuredContent": scope.returned}
 
@@ -205,7 +203,7 @@ def _driver_of(skill: SkillVersion, given: Mapping[str, Any]) -> str:
     """Write the program that runs a skill, if the input fits; it is decoded for that, so do it in a thread."""
     values = dict(given)
     if found := mismatches(skill.content.input, values):
-        raise InvalidArguments(f"{' '.join(found)} It is {usage(skill.content)}.")
+        raise InvalidArguments(f"{' '.join(found)} Call it as {usage(skill.content)}.")
     try:
         size = len(canonical_json(values))
     except (ValueError, RecursionError):

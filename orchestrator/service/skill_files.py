@@ -41,6 +41,18 @@ class SkillCode:
         return code_files(skills, language, self._code)
 
 
+def files_around(
+    sources: SkillSources, tools: Sequence[Tool], codes: Mapping[str, str], language: Language
+) -> dict[str, str]:
+    """Return what a skill may import: these tools and skills, and the code of skills by their version."""
+    skills = [tool for tool in tools if tool.skill is not None]
+    return {
+        **sources.tool_files([tool for tool in tools if tool.skill is None], language),
+        **sources.skill_files(skills, language),
+        **code_files(skills, language, lambda name, version: codes.get(version)),
+    }
+
+
 def code_files(skills: Sequence[Tool], language: Language, code: Callable[[str, str], str | None]) -> dict[str, str]:
     """Return the code that programs in one language run themselves."""
     files = {}

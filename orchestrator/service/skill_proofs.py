@@ -26,7 +26,7 @@ from orchestrator.service.scopes import (
     Scope,
     SkillRun,
 )
-from orchestrator.service.skill_files import SkillSources, code_files, code_path, driver
+from orchestrator.service.skill_files import SkillSources, code_path, driver, files_around
 
 EXAMINE_SECONDS = 30.0
 PROOF_SECONDS = 120.0
@@ -240,13 +240,10 @@ class SkillProofs:
         return await self._run(caller, ProgramRequest(language, code, seconds, check=Check.OFF, skill=run))
 
     def _files(self, candidate: Candidate) -> dict[str, str]:
-        language, every = candidate.language, (*candidate.tools, *candidate.needed)
-        skills = [tool for tool in every if tool.skill is not None]
+        tools, language = (*candidate.tools, *candidate.needed), candidate.language
         return {
             **self._library(language),
-            **self._sources.tool_files([tool for tool in every if tool.skill is None], language),
-            **self._sources.skill_files(skills, language),
-            **code_files(skills, language, lambda name, version: candidate.codes.get(version)),
+            **files_around(self._sources, tools, candidate.codes, language),
             code_path(candidate.name, language): candidate.code,
         }
 
@@ -257,14 +254,7 @@ class SkillProofs:
 
 
 TOO_SLOW = "Its replay takes too long: give it examples that take less time."
-HOW_IT_ENDED = {
-    Outcome.COMPLETED: "ended without a result: return it, and do not end the process",
-    Outcome.FAILED: "failed",
-    Outcome.TIMED_OUT: "took too long",
-    Outcome.OUT_OF_MEMORY: "ran out of memory",
-    Outcome.OUTPUT_LIMIT: "printed too much",
-    Outcome.CANCELLED: "was cancelled",
-}
+NOTHING_RETURNED = "ended without a result: return it, and do not end the process"
 # How the client library begins to say that something is not there.
 NOT_THERE = ("has no tool '", "There is no server '", "There is no skill '", "No module named 'servers.")
 SAME = "With the same input and the same results of tools, a skill must do the same: pass times and the like as input."
@@ -282,7 +272,7 @@ def _require_result(result: ExecutionResult, scope: Scope, which: str) -> None:
         raise OrchestratorError(f"The {which} could not be carried out: {result.record.detail}")
     if result.outcome is Outcome.COMPLETED and scope.has_returned:
         return
-    summary = f"The {which} {HOW_IT_ENDED.get(result.outcome, f'ended as {result.outcome}')}."
+    summary = f"The {which} {NOTHING_RETURNED if result.outcome is Outcome.COMPLETED else result.outcome.in_words}."
     told = _tail(result)
     if any(words in told for words in NOT_THERE):
         told += f" A skill is proven with only what `tools` declares: {', '.join(sorted(scope.tools)) or 'nothing'}."
