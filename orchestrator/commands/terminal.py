@@ -27,6 +27,7 @@ from orchestrator.settings_in_effect import unknown_settings
 
 Json = dict[str, Any]
 Answer = TypeVar("Answer")
+Given = TypeVar("Given", str, str | None, list[str] | None)
 
 # As in sysexits.h.
 EXIT_BAD_USE = 64
@@ -61,6 +62,15 @@ def directory_named(text: str) -> Path:
     if not text:
         fail("The name of a directory must not be empty; this directory is '.'.", EXIT_BAD_USE)
     return Path(text)
+
+
+def not_empty(param: typer.CallbackParam, value: Given) -> Given:
+    """Refuse an empty argument, as a variable that is not set leaves: it would mean something else than it names."""
+    words = [value] if isinstance(value, str) else value or ()
+    if not all(word.strip() for word in words):
+        name = param.opts[0] if param.opts[0].startswith("-") else param.metavar
+        fail(f"{name} must not be empty. Is it a shell variable that is not set?", EXIT_BAD_USE)
+    return value
 
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]

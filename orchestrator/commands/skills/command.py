@@ -30,6 +30,7 @@ from orchestrator.commands.terminal import (
     err,
     exit_of_refusal,
     fail,
+    not_empty,
     out,
     plain,
     print_json,
@@ -38,8 +39,11 @@ from orchestrator.domain.skills import SkillState
 
 EXIT_DIFFERS = 1
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The skill's name.")]
-Version = Annotated[str | None, typer.Option(metavar="VERSION", help="Default: the version that you would use.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", callback=not_empty, help="The skill's name.")]
+Version = Annotated[
+    str | None,
+    typer.Option(metavar="VERSION", callback=not_empty, help="Default: the version that you would use."),
+]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 skills_app = typer.Typer(help="List, show, save, run, approve, retire, replay, export and import skills.")
@@ -86,12 +90,13 @@ def show(
 def approve(
     name: Name,
     version: Annotated[
-        str | None, typer.Argument(metavar="VERSION", help="Default: the newest one that waits for approval.")
+        str | None,
+        typer.Argument(metavar="VERSION", callback=not_empty, help="Default: the newest one that waits for approval."),
     ] = None,
     yes: Yes = False,
 ) -> None:
     """Approve a version for every role that may call what it calls, after showing all of it and what changed."""
-    found = asked(name, version or _waiting(name))
+    found = asked(name, version if version is not None else _waiting(name))
     said = f"{found['name']}, version {found['version']}"
     if found["state"] == SkillState.APPROVED:
         err.print(plain(f"code-executor: {said}, was already approved by {found['approvedBy']}"))

@@ -22,6 +22,7 @@ from orchestrator.commands.terminal import (
     directory_named,
     err,
     fail,
+    not_empty,
     out,
     plain,
 )
@@ -51,7 +52,9 @@ def export(
     directory: Annotated[Path, typer.Argument(metavar="DIR", parser=directory_named, help="Where the folders go.")],
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="NAME", help="Only these. Default: every approved skill that you may use."),
+        typer.Argument(
+            metavar="NAME", callback=not_empty, help="Only these. Default: every approved skill that you may use."
+        ),
     ] = None,
     claude: Annotated[
         bool, typer.Option("--claude", help="As Agent Skills, which Claude and other agents read; not for import.")

@@ -23,12 +23,13 @@ from orchestrator.commands.terminal import (
     directory_named,
     fail,
     fail_to_call,
+    not_empty,
 )
 from orchestrator.domain.json_schema import mismatches
 
 
 def run(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The skill's name.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", callback=not_empty, help="The skill's name.")],
     given: Annotated[
         list[str] | None,
         typer.Argument(metavar="INPUT", help="Its input: one JSON object, or any number of key=value."),

@@ -21,9 +21,11 @@ from orchestrator.commands.terminal import (
     AsJson,
     Json,
     call_daemon,
+    directory_named,
     err,
     exit_of_refusal,
     fail,
+    not_empty,
     out,
     plain,
     print_json,
@@ -39,12 +41,19 @@ USABLE = (SkillState.PROVEN, SkillState.APPROVED)
 def save(
     file: Annotated[
         str | None,
-        typer.Argument(metavar="FILE", help="Its code: def run(input), export default function, or a program."),
+        typer.Argument(
+            metavar="FILE", callback=not_empty, help="Its code: def run(input), export default function, or a program."
+        ),
     ] = None,
-    name: Annotated[str, typer.Option(help="Its name, such as weekly_report.")] = ...,  # type: ignore[assignment]
+    name: Annotated[
+        str, typer.Option(metavar="NAME", callback=not_empty, help="Its name, such as weekly_report.")
+    ] = ...,  # type: ignore[assignment]
     description: Annotated[str, typer.Option(help="What it does, in one line.")] = ...,  # type: ignore[assignment]
     from_execution: Annotated[
-        str | None, typer.Option(metavar="ID", help="Keep the program that this execution ran, instead of a file.")
+        str | None,
+        typer.Option(
+            metavar="ID", callback=not_empty, help="Keep the program that this execution ran, instead of a file."
+        ),
     ] = None,
     language: Annotated[Language | None, typer.Option(help="Else by the file's ending or its #! line.")] = None,
     tool: Annotated[
@@ -95,7 +104,10 @@ def save(
 
 def import_(
     directories: Annotated[
-        list[Path], typer.Argument(metavar="DIR", help="Folders of skills, or directories with such folders.")
+        list[Path],
+        typer.Argument(
+            metavar="DIR", parser=directory_named, help="Folders of skills, or directories with such folders."
+        ),
     ],
     as_json: AsJson = False,
 ) -> None:

@@ -159,6 +159,39 @@ def daemon(monkeypatch: pytest.MonkeyPatch) -> Iterator[Daemon]:
         yield fake
 
 
+class TestEmptyArguments:
+    """What a variable that is not set leaves would otherwise mean the newest version, or this directory."""
+
+    SAVED = ("--name", "greet_all", "--description", "Greets.")
+
+    @pytest.mark.parametrize(
+        "given",
+        [
+            ("approve", "greet_all", "", "--yes"),
+            ("approve", "greet_all", " ", "--yes"),
+            ("approve", "", "--yes"),
+            ("retire", "greet_all", "--version", "", "--yes"),
+            ("retire", "", "--yes"),
+            ("show", "greet_all", "--version", ""),
+            ("show", ""),
+            ("replay", "greet_all", "--version", ""),
+            ("replay", ""),
+            ("run", ""),
+            ("export", ""),
+            ("export", "somewhere", ""),
+            ("import", ""),
+            ("save", "", *SAVED),
+            ("save", "--from-execution", "", *SAVED),
+            ("save", "greet.py", "--name", "", "--description", "Greets."),
+        ],
+    )
+    def test_they_are_refused_before_anything_is_asked(self, daemon: Daemon, given: tuple[str, ...]) -> None:
+        daemon.skills = [detail(state="proven")]
+        ended = daemon.command(*given)
+        assert (ended.exit_code, ended.stdout, daemon.asked, daemon.orders) == (64, "", [], [])
+        assert "must not be empty" in ended.stderr
+
+
 class TestList:
     def test_skills_are_a_table_and_suggestions_are_beside_it(self, daemon: Daemon) -> None:
         daemon.skills, daemon.suggestions = [detail()], ["greet_all: nobody has used it for 99 days."]
