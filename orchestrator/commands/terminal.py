@@ -98,7 +98,13 @@ def print_json(document: Any) -> None:
 def print_table(console: Console, table: Table) -> None:
     """Print each row whole and on one line, however narrow the terminal is: half an id is of no use."""
     table.width = console.measure(table, options=console.options.update_width(_WIDER_THAN_ANY_ROW)).maximum
-    console.print(table)
+    if console.is_terminal:
+        console.print(table)
+        return
+    with console.capture() as captured:
+        console.print(table)
+    lines = captured.get().split("\n")
+    console.print(Text("\n".join(line.rstrip(" ") for line in lines)), end="")  # nobody sees its width there
 
 
 def fail(message: str, exit_code: int) -> NoReturn:

@@ -30,6 +30,13 @@ def asked(name: str, version: str | None = None) -> Json:
     return found
 
 
+def others_of(name: str) -> list[Json]:
+    """Return the versions of a skill that are listed without being in use by all, newest first."""
+    listed = ask_daemon("/skills")["skills"]
+    found = [each for each in listed if each["name"] == name and each["state"] in (SkillState.PROVEN, SkillState.DRAFT)]
+    return sorted(found, key=lambda each: str(each["createdAt"]), reverse=True)
+
+
 def content_of(found: Json) -> SkillContent:
     """Return what a version consists of; raise CallFailed if that is not what its name vouches for."""
     try:

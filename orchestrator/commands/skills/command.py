@@ -8,21 +8,26 @@ from urllib.parse import quote
 import typer
 
 from orchestrator.commands.files import ordered
-from orchestrator.commands.skills.answers import PROVING_SECONDS, asked, path_of
+from orchestrator.commands.skills.answers import PROVING_SECONDS, asked, others_of, path_of
 from orchestrator.commands.skills.folders import export
 from orchestrator.commands.skills.report import (
     print_code,
     print_examples,
     print_one,
+    print_proof,
     print_remarks,
+    print_replayed,
     print_schemas,
     print_skills,
     print_text,
     print_touched,
+    shown,
 )
 from orchestrator.commands.skills.running import run
 from orchestrator.commands.skills.saving import import_, save
 from orchestrator.commands.terminal import (
+    EXIT_BAD_USE,
+    EXIT_NOT_ALLOWED,
     AsJson,
     Json,
     ask_daemon,
@@ -35,7 +40,7 @@ from orchestrator.commands.terminal import (
     plain,
     print_json,
 )
-from orchestrator.domain.skills import SkillState
+from orchestrator.domain.skills import BUILT_IN, SkillState
 
 EXIT_DIFFERS = 1
 
@@ -68,7 +73,7 @@ def list_skills(as_json: AsJson = False) -> None:
     else:
         err.print("There are no skills. `code-executor skills save FILE --name NAME --description TEXT` keeps one.")
     for suggestion in found["suggestions"]:
-        err.print(plain(f"code-executor: consider retiring {suggestion}"))
+        err.print(shown(f"code-executor: consider retiring {suggestion}"))
 
 
 def show(
@@ -82,7 +87,8 @@ def show(
     if as_json:
         print_json(found)
         return
-    print_one(found)
+    is_author = bool(found["remarks"]) and ask_daemon("/whoami")["caller"] == found["author"]
+    print_one(found, others_of(found["name"]), is_author=is_author)
     if code:
         print_code(found)
 
@@ -108,10 +114,13 @@ def approve(
             f"{said}, is {'a draft' if found['state'] == SkillState.DRAFT else found['state']}: {only}. {mend}",
             exit_of_refusal("skill_not_proven"),
         )
-    out.print(plain(f"{said}, by {found['author']}"))
-    out.print(plain(" ".join(found["description"].split())))
+    if (refused := _no_approval(found)) is not None:
+        fail(refused, EXIT_NOT_ALLOWED)
+    out.print(shown(f"{said}, by {found['author']}"))
+    out.print(shown(" ".join(found["description"].split())))
     print_touched(found)
-    print_remarks(found)
+    print_proof(found)
+    print_remarks(found, is_author=False)
     # Models of others read all of this, so whoever approves it has to see it.
     print_schemas(found)
     print_examples(found)
@@ -131,6 +140,10 @@ def retire(name: Name, version: Version = None, yes: Yes = False) -> None:
     if found["state"] == SkillState.RETIRED:
         err.print(plain(f"code-executor: {said}, is already retired"))
         return
+    if found["author"] == BUILT_IN:
+        fail(f"{found['name']} is built in. Deny it to a role with skills/{found['name']} in tools.deny.", EXIT_BAD_USE)
+    if (refused := _no_retirement(found)) is not None:
+        fail(refused, EXIT_NOT_ALLOWED)
     for user in _users_of(found):
         err.print(plain(f"code-executor: {user} uses it and will become stale"))
     if not yes:
@@ -147,10 +160,30 @@ def replay(name: Name, version: Version = None, as_json: AsJson = False) -> None
     if as_json:
         print_json(ended)
     else:
-        found = "does what was recorded" if ended["same"] else f"differs: {ended['problem']}"
-        out.print(plain(f"{ended['name']}, version {ended['version']}: {found}"))
+        print_replayed(ended)
     if not ended["same"]:
         raise typer.Exit(EXIT_DIFFERS)
+
+
+def _no_approval(found: Json) -> str | None:
+    """Say why the daemon would refuse an approval, as far as that can be known before the question."""
+    who = ask_daemon("/whoami")
+    if who.get("approvesSkills") is False:
+        return f"Role {who['role']} must not approve skills: it lacks approvesSkills."
+    return "Whoever saved a skill must not approve it." if who["caller"] == found["author"] else None
+
+
+def _no_retirement(found: Json) -> str | None:
+    who = ask_daemon("/whoami")
+    approves = who.get("approvesSkills", True) and found["state"] != SkillState.DRAFT
+    if approves or who["caller"] == found["author"]:
+        return None
+    return f"Only {found['author']}, or a role that approves skills, may retire {found['name']}."
+
+
+def _waiting(name: str) -> str | None:
+    """Return the newest version of a skill that waits for approval, if one does."""
+    return next((each["version"] for each in others_of(name) if each["state"] == SkillState.PROVEN), None)
 
 
 def _users_of(found: Json) -> list[str]:
@@ -160,14 +193,6 @@ def _users_of(found: Json) -> list[str]:
     listed = ask_daemon("/skills")["skills"]
     path = f"skills/{found['name']}"
     return [each["name"] for each in listed if each["state"] == SkillState.APPROVED and path in each["tools"]]
-
-
-def _waiting(name: str) -> str | None:
-    """Return the newest version of a skill that waits for approval, if one does."""
-    listed = ask_daemon("/skills")["skills"]
-    waiting = [each for each in listed if each["name"] == name and each["state"] == SkillState.PROVEN]
-    newest = max(waiting, key=lambda each: str(each["createdAt"]), default=None)
-    return newest["version"] if newest is not None else None
 
 
 for command in (show, save, run, approve, retire, replay, export):

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from orchestrator.commands.client import ApiClient, Refused
+from orchestrator.commands.client import ApiClient, CallFailed, Refused
 from orchestrator.commands.run import program_in
 from orchestrator.commands.skills.answers import PROVING_SECONDS, path_of
 from orchestrator.commands.skills.folders import FolderInvalid, read_folders
 from orchestrator.commands.skills.json_words import object_in, object_in_file
-from orchestrator.commands.skills.report import print_saved, state_in_colour
+from orchestrator.commands.skills.report import print_remark, print_saved, shown, state_in_colour
 from orchestrator.commands.terminal import (
     EXIT_BAD_DATA,
     EXIT_BAD_USE,
     EXIT_NOT_THERE,
     AsJson,
     Json,
+    api_client,
     call_daemon,
     directory_named,
     err,
@@ -97,9 +99,22 @@ def save(
             body[member] = object_in_file(schema, f"--{member}")
     with err.status("Proving it in a sandbox …"):
         saved = call_daemon(lambda client: client.order("POST", "/skills", body, PROVING_SECONDS))
-    print_json(saved) if as_json else print_saved(saved)
+    if as_json:
+        print_json(saved)
+    else:
+        print_saved(saved, is_in_use=saved["state"] == SkillState.PROVEN and _is_in_use(saved))
     if saved["state"] not in USABLE:
         raise typer.Exit(EXIT_DRAFT)
+
+
+def _is_in_use(saved: Json) -> bool:
+    """Tell whether one's programs get this version: what is built in, or was approved since, comes before it."""
+    about = path_of(saved["name"]), [("version", saved["version"])]
+    try:
+        found = asyncio.run(api_client().get(*about))
+    except CallFailed:  # it is saved in any case
+        return False
+    return bool(found.get("versionInUse") == saved["version"])
 
 
 def import_(
@@ -156,7 +171,7 @@ async def _import(client: ApiClient, skill: ImportedSkill) -> Json:
 
 def _tell(skill: ImportedSkill, ended: Json) -> None:
     if ended["error"] is not None:
-        out.print(plain(f"{ended['name']}: ").append_text(plain(f"refused: {ended['error']}", "red")))
+        out.print(plain(f"{ended['name']}: ").append_text(shown(f"refused: {ended['error']}", "red")))
         return
     there = "" if ended["isNew"] else ", already here"
     out.print(plain(f"{ended['name']}: ").append_text(state_in_colour(ended["state"])).append(there))
@@ -165,7 +180,7 @@ def _tell(skill: ImportedSkill, ended: Json) -> None:
     elif ended["version"] != skill.version:
         out.print(plain(f"  is another version here: {ended['version']}"))
     for remark in ended["remarks"]:
-        out.print(plain(f"  {remark['kind']}: {' '.join(remark['message'].split())}"))
+        print_remark(remark, "  ")
 
 
 def _in_order(skills: Sequence[ImportedSkill]) -> list[ImportedSkill]:

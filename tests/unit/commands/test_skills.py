@@ -85,7 +85,9 @@ class Daemon:
     def __init__(self) -> None:
         self.skills: list[dict[str, Any]] = []
         self.suggestions: list[str] = []
+        self.who: dict[str, Any] = {"caller": "admin", "role": "admin", "approvesSkills": True}
         self.saved_as = "proven"
+        self.in_use: str | None = None  # instead of what is saved
         self.remarks: list[dict[str, Any]] = []
         self.refusals: dict[str, tuple[int, dict[str, Any]]] = {}
         self.result: dict[str, Any] = RESULT
@@ -104,7 +106,8 @@ class Daemon:
         content = SkillContent.from_document(
             {"language": "python", "code": "", "input": {}, "output": {}, "tools": [], "examples": [], **body}
         )
-        saved = detail(content, self.saved_as, remarks=self.remarks)
+        in_use = self.in_use or content.version
+        saved = detail(content, self.saved_as, remarks=self.remarks, versionInUse=in_use)
         self.skills.insert(0, saved)
         return saved
 
@@ -129,6 +132,8 @@ class Handler(QuietHandler):
         _, name, action = (*url.path.strip("/").split("/"), "", "")[:3]
         if asked in self.fake.refusals:
             self.answer(*self.fake.refusals[asked])
+        elif url.path == "/whoami":
+            self.answer(200, self.fake.who)
         elif self.command == "POST" and not name:
             self.answer(201, self.fake.save(self.fake.orders[-1]))
         elif not name:
@@ -201,6 +206,19 @@ class TestList:
         assert row.split() == ["greet_all", "approved", GREET.version[:12], "7", "2", "Greets", "somebody."]
         assert ended.stderr == "code-executor: consider retiring greet_all: nobody has used it for 99 days.\n"
 
+    def test_those_who_share_a_name_are_told_apart_by_their_authors(self, daemon: Daemon) -> None:
+        other = detail(replace(GREET, name="greet_more"))
+        daemon.skills = [detail(author="ada"), detail(replace(GREET, code=""), "proven", author="bob"), other]
+        head, *rows = [line.split() for line in daemon.command().stdout.splitlines()]
+        assert head == ["Name", "State", "Version", "Author", "Uses", "Failed", "Description"]
+        assert [row[3] for row in rows] == ["ada", "bob", "7"]
+
+    def test_lines_end_with_what_they_say_where_nobody_sees_their_width(self, daemon: Daemon) -> None:
+        daemon.skills = [detail(), detail(replace(GREET, name="greet_more", description="A longer description."))]
+        lines = daemon.command().stdout.split("\n")
+        assert lines == [line.rstrip() for line in lines]
+        assert lines[1].endswith("Greets somebody.")
+
     def test_on_a_terminal_the_description_is_cut(
         self, daemon: Daemon, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
@@ -251,6 +269,45 @@ class TestShow:
             assert line in shown.splitlines()
         assert 'greet_all(*, who: str = ..., times: int = ...) -> {"said"?: str}' in shown
         assert "def run(input)" not in shown
+
+    def test_a_version_that_waits_is_told_with_how_to_look_at_it(self, daemon: Daemon) -> None:
+        newer = replace(GREET, code="def run(input): ...")
+        older = replace(GREET, code="x")
+        daemon.skills = [
+            detail(),
+            detail(newer, "proven", author="colleague", createdAt="2026-11-17T09:30:00.000Z"),
+            detail(older, "draft", createdAt="2026-11-15T09:30:00.000Z"),
+            detail(replace(newer, name="greet_more"), "proven"),
+        ]
+        shown = [" ".join(line.split()) for line in daemon.command("show", "greet_all").stdout.splitlines()]
+        look = "code-executor skills show greet_all --version"
+        assert f"newer a version by colleague waits for approval: {look} {newer.version[:12]}" in shown
+        assert f"older a version by developer is a draft: {look} {older.version[:12]}" in shown
+        assert not any("greet_more" in line for line in shown)
+        of_the_newer = daemon.command("show", "greet_all", "--version", newer.version).stdout
+        assert "waits for approval" not in of_the_newer
+
+    def test_what_only_its_author_has_to_know_is_for_its_author(self, daemon: Daemon) -> None:
+        kinds = ("replaces", "kept", "secret")
+        daemon.skills = [detail(remarks=[{"kind": each, "message": "Told.", "place": ""} for each in kinds])]
+        shown = daemon.command("show", "greet_all").stdout
+        assert [f"{each}: Told." in shown for each in kinds] == [False, False, True]
+        daemon.who["caller"] = "developer"
+        shown = daemon.command("show", "greet_all").stdout
+        assert all(f"{each}: Told." in shown for each in kinds)
+
+    def test_changes_of_tools_stay_on_their_line_and_show_what_is_hidden(self, daemon: Daemon) -> None:
+        daemon.skills = [detail(state="stale", drift=["`chat/say` lost `te\nxt\u2066`."])]
+        shown = daemon.command("show", "greet_all").stdout
+        assert "`chat/say` lost `te␊xt⟨U+2066⟩`." in shown.splitlines()
+
+    def test_what_it_may_call_depends_on_how_it_is_used(self, daemon: Daemon) -> None:
+        imported = "Imported into a Python program, it may call what the program's role may; run by name, nothing"
+        daemon.skills = [detail()]
+        assert f"{imported} else." in daemon.command("show", "greet_all").stdout.splitlines()
+        daemon.skills = [detail(replace(GREET, tools=()))]
+        shown = daemon.command("show", "greet_all").stdout
+        assert f"It calls no tools.\n{imported}.\n" in shown
 
     def test_the_code_is_shown_on_request(self, daemon: Daemon) -> None:
         daemon.skills = [detail()]
@@ -311,7 +368,7 @@ class TestSave:
         daemon.remarks = [{"kind": "failed", "message": "KeyError:\n'who'", "place": "examples[0]"}]
         ended = daemon.command("save", "--from-execution", "e1", *self.ABOUT)
         assert ended.exit_code == 1
-        assert "  failed (examples[0]): KeyError: 'who'\n" in ended.stdout
+        assert "  failed (examples[0]):\n    KeyError:\n    'who'\n" in ended.stdout
         assert "it is a draft: fix it, and save it again" in ended.stderr
 
     @pytest.mark.parametrize(
@@ -331,6 +388,40 @@ class TestSave:
         assert (ended.exit_code, ended.stdout.splitlines()[0]) == (exit_code, f"greet_all: {state}")
         assert told in ended.stderr
         assert "draft" not in ended.stderr
+
+    def test_what_ones_programs_do_not_get_is_not_said_to_be_in_use(self, daemon: Daemon) -> None:
+        given = ("save", "--from-execution", "e1", *self.ABOUT)
+        assert "you can use it now" in daemon.command(*given).stderr
+        daemon.in_use = "f" * 64
+        told = daemon.command(*given).stderr
+        assert "it is not in use, also not by you, until somebody else has run" in told
+        assert "now" not in told
+
+    def test_what_is_saved_is_told_also_if_nothing_answers_any_more(self, daemon: Daemon) -> None:
+        content = SkillContent.from_document(
+            {"language": "python", "code": "", "input": {}, "output": {}, "tools": [], "examples": []}
+            | {"name": "greet_all", "description": "Greets.", "fromExecution": "e1"}
+        )
+        daemon.refusals[f"GET /skills/greet_all?version={content.version}"] = (404, NOT_FOUND)
+        ended = daemon.command("save", "--from-execution", "e1", *self.ABOUT)
+        assert (ended.exit_code, ended.stdout.splitlines()[0]) == (0, "greet_all: proven")
+        assert "you can use it now" not in ended.stderr
+
+    def test_a_traceback_is_printed_line_by_line_and_shows_what_is_hidden(self, daemon: Daemon) -> None:
+        daemon.saved_as = "draft"
+        message = 'Traceback:\n  File "a"\n\n\x1b[2JKeyError: \u2066\u202eb\u2028c'
+        daemon.remarks = [{"kind": "failed", "message": message, "place": "examples[0]"}]
+        told = daemon.command("save", "--from-execution", "e1", *self.ABOUT).stdout
+        lines = (
+            "failed (examples[0]):",
+            "  Traceback:",
+            '    File "a"',
+            "",
+            "  ␛[2JKeyError: ⟨U+2066⟩⟨U+202E⟩b⟨U+2028⟩c",
+        )
+        assert told.endswith("".join(f"  {line}".rstrip() + "\n" for line in lines))
+        daemon.who["caller"] = "developer"
+        assert "".join(f"{line}\n" for line in lines) in daemon.command("show", "greet_all").stdout
 
     def test_a_state_that_this_command_does_not_know_is_told_alone(self, daemon: Daemon) -> None:
         daemon.saved_as = "resting"
@@ -461,6 +552,29 @@ class TestApprove:
         assert '\nExamples\n{"who": "Ada"}\n' in shown
         assert "\nCode, in python\n" in shown
 
+    def test_the_proof_is_shown_before_the_question(self, daemon: Daemon) -> None:
+        proof = {"provenAt": AT, "calls": 3, "executions": ["e7", "e8"], "digests": {}}
+        remarks = [{"kind": each, "message": "Told.", "place": "code:1:2"} for each in ("replaces", "kept", "check")]
+        daemon.skills = [detail(state="proven", proof=proof, inferred=["input", "tools"], remarks=remarks)]
+        shown = daemon.command("approve", "greet_all", input="n\n").stdout
+        assert "\nProof\n2 examples run, 3 tool calls recorded, 2026-11-16" in shown
+        assert "\nInferred from its code or its proof: input, tools\n" in shown
+        assert "\nRemarks\ncheck (code:1:2): Told.\n\n" in shown
+
+    @pytest.mark.parametrize(
+        ("who", "told"),
+        [
+            ({"role": "developer", "approvesSkills": False}, "Role developer must not approve skills"),
+            ({"caller": "developer"}, "Whoever saved a skill must not approve it."),
+        ],
+    )
+    def test_whoever_must_not_approve_is_not_asked(self, daemon: Daemon, who: dict[str, Any], told: str) -> None:
+        daemon.skills, daemon.who = [detail(state="proven")], daemon.who | who
+        ended = daemon.command("approve", "greet_all")
+        assert (ended.exit_code, ended.stdout, daemon.orders) == (77, "", [])
+        assert told in ended.stderr
+        assert "Approve it?" not in ended.stderr
+
     def test_line_ends_are_shown(self, daemon: Daemon) -> None:
         code = "a = 1\r\n# nothing\rb = 2"
         content = replace(GREET, code=code)
@@ -513,6 +627,20 @@ class TestRetire:
         assert ended.stderr.splitlines()[0] == "code-executor: greet_more uses it and will become stale"
         assert "unfinished" not in ended.stderr
 
+    def test_what_is_built_in_is_not_asked_about(self, daemon: Daemon) -> None:
+        daemon.skills = [detail(author="(built-in)")]
+        ended = daemon.command("retire", "greet_all")
+        assert (ended.exit_code, len(daemon.asked)) == (64, 1)
+        assert "Deny it to a role with skills/greet_all in tools.deny" in ended.stderr
+
+    def test_whoever_must_not_retire_it_is_not_asked(self, daemon: Daemon) -> None:
+        daemon.skills, daemon.who = [detail()], {"caller": "guest", "role": "guest", "approvesSkills": False}
+        ended = daemon.command("retire", "greet_all")
+        assert (ended.exit_code, "Retire greet_all" in ended.stderr) == (77, False)
+        assert "Only developer, or a role that approves skills, may retire greet_all." in ended.stderr
+        daemon.who["caller"] = "developer"
+        assert daemon.command("retire", "greet_all", "--yes").exit_code == 0
+
     def test_without_consent_nothing_is_retired(self, daemon: Daemon) -> None:
         daemon.skills = [detail()]
         assert daemon.command("retire", "greet_all", input="n\n").exit_code == 1
@@ -537,6 +665,11 @@ class TestReplay:
         ended = daemon.command("replay", "greet_all")
         assert (ended.exit_code, daemon.orders) == (1, [{}])
         assert "differs: It called chat/ask." in ended.stdout
+
+    def test_how_it_differs_shows_what_is_hidden(self, daemon: Daemon) -> None:
+        daemon.skills, daemon.replayed = [detail()], {"same": False, "problem": "It called a\n\u2066b."}
+        told = daemon.command("replay", "greet_all").stdout
+        assert told == f"greet_all, version {GREET.version}: differs:\n  It called a\n  ⟨U+2066⟩b.\n"
 
 
 class TestExport:
