@@ -41,6 +41,7 @@ from orchestrator.commands.terminal import (
     fail_to_call,
     out,
     plain,
+    positive_time,
     print_json,
 )
 from orchestrator.domain.execution import Check, Language, Outcome
@@ -72,7 +73,12 @@ def run(
         Language | None, typer.Option(help="Else by the file's ending or its #! line; - is TypeScript.")
     ] = None,
     timeout: Annotated[
-        float | None, typer.Option(help="Seconds for the program, at most 300; with --background, what your role may.")
+        float | None,
+        typer.Option(
+            metavar="SECONDS",
+            callback=positive_time,
+            help="Seconds for the program, at most 300; with --background, what your role may.",
+        ),
     ] = None,
     check: Annotated[Check, typer.Option(help="Reject what surely fails, explain what failed, or do not look.")] = (
         Check.STRICT

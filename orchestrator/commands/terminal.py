@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
@@ -71,6 +72,13 @@ def not_empty(param: typer.CallbackParam, value: Given) -> Given:
         name = param.opts[0] if param.opts[0].startswith("-") else param.metavar
         fail(f"{name} must not be empty. Is it a shell variable that is not set?", EXIT_BAD_USE)
     return value
+
+
+def positive_time(seconds: float | None) -> float | None:
+    """Refuse a time that nothing can take; JSON has no word for some of them."""
+    if seconds is not None and not (math.isfinite(seconds) and seconds > 0):
+        fail("--timeout must be a number of seconds greater than 0.", EXIT_BAD_USE)
+    return seconds
 
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]

@@ -6,24 +6,33 @@ import json
 import math
 import sys
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from orchestrator.commands.program_file import STDIN
 from orchestrator.commands.terminal import EXIT_BAD_DATA, EXIT_BAD_USE, EXIT_NOT_THERE, Json, fail
 
 
+class NotInJson(ValueError):
+    """A text is JSON but for a number that JSON does not have."""
+
+
 def json_in(text: str) -> Any:
-    """Read JSON without NaN and infinite numbers, which Python would read too; raise ValueError or RecursionError."""
-    return json.loads(text, parse_constant=_refuse, parse_float=_finite)
+    """Read JSON without NaN and infinite numbers, which Python would read too: they raise NotInJson.
 
+    Other texts raise ValueError or RecursionError.
+    """
+    refused: list[str] = []
 
-def _finite(number: str) -> float:
-    value = float(number)
-    return value if math.isfinite(value) else _refuse(number)
+    def finite(number: str) -> float:
+        value = float(number)
+        if not math.isfinite(value):
+            refused.append(number)
+        return value
 
-
-def _refuse(number: str) -> NoReturn:
-    raise ValueError(f"{number} is not a number of JSON")
+    value = json.loads(text, parse_constant=finite, parse_float=finite)
+    if refused:
+        raise NotInJson(f"{refused[0]} is not a finite number, which JSON requires")
+    return value
 
 
 def object_in(text: str, where: str, exit_code: int = EXIT_BAD_USE) -> Json:

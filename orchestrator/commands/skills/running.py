@@ -13,7 +13,7 @@ from orchestrator.commands.client import CallFailed
 from orchestrator.commands.files import require_writable_directories
 from orchestrator.commands.run import Started, conclude, exit_interrupted, passed_on
 from orchestrator.commands.skills.answers import asked
-from orchestrator.commands.skills.json_words import json_in, object_in, object_in_file
+from orchestrator.commands.skills.json_words import NotInJson, json_in, object_in, object_in_file
 from orchestrator.commands.terminal import (
     EXIT_BAD_USE,
     AsJson,
@@ -24,6 +24,7 @@ from orchestrator.commands.terminal import (
     fail,
     fail_to_call,
     not_empty,
+    positive_time,
 )
 from orchestrator.domain.json_schema import mismatches
 
@@ -37,7 +38,10 @@ def run(
     input_file: Annotated[
         str | None, typer.Option("--input", metavar="FILE", help="A file with the input as JSON; - is standard input.")
     ] = None,
-    timeout: Annotated[float | None, typer.Option(help="Seconds for the skill, at most 300.")] = None,
+    timeout: Annotated[
+        float | None,
+        typer.Option(metavar="SECONDS", callback=positive_time, help="Seconds for the skill, at most 300."),
+    ] = None,
     images: Annotated[
         Path | None,
         typer.Option(metavar="DIR", parser=directory_named, help="Directory for the pictures that the skill shows."),
@@ -96,6 +100,10 @@ def _value(schema: Json, key: str, text: str) -> Any:
         return text
     try:
         value = json_in(text)
+    except NotInJson as error:
+        if _takes(schema, key, text):
+            return text
+        fail(f"{key} cannot be sent: {error}.", EXIT_BAD_USE)
     except (ValueError, RecursionError):
         return text
     return text if _takes(schema, key, text) and not _takes(schema, key, value) else value

@@ -103,6 +103,13 @@ def test_an_empty_name_is_not_the_current_directory(daemon: Daemon, option: str)
     assert "must not be empty" in ended.stderr
 
 
+@pytest.mark.parametrize("seconds", ["nan", "inf", "0", "-1"])
+def test_a_time_that_nothing_can_take_is_not_sent(daemon: Daemon, seconds: str) -> None:
+    ended = daemon.run("--timeout", seconds)
+    assert (ended.exit_code, daemon.requests) == (64, 0)
+    assert "--timeout must be a number of seconds greater than 0." in ended.stderr
+
+
 def test_pictures_that_cannot_be_saved_do_not_hide_the_result(daemon: Daemon, tmp_path: Path) -> None:
     daemon.result["images"] = PICTURES
     (tmp_path / "2.jpeg").mkdir()

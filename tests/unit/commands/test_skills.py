@@ -494,9 +494,28 @@ class TestRun:
         assert daemon.orders == [{"input": {"code": sent}}]
 
     @pytest.mark.parametrize("given", ["NaN", "Infinity", "-Infinity", "[NaN]", "1e999"])
-    def test_what_is_no_number_of_json_stays_text(self, daemon: Daemon, given: str) -> None:
-        daemon.command("run", "greet_all", f"times={given}", f"other={given}")
-        assert daemon.orders == [{"input": {"times": given, "other": given}}]
+    def test_what_is_no_number_of_json_stays_text_where_text_is_taken(self, daemon: Daemon, given: str) -> None:
+        daemon.command("run", "greet_all", f"other={given}")
+        assert daemon.orders == [{"input": {"other": given}}]
+
+    @pytest.mark.parametrize(
+        ("given", "named"), [("NaN", "NaN"), ("[1, -Infinity]", "-Infinity"), ('{"a": 1e999}', "1e999")]
+    )
+    def test_elsewhere_it_is_said_to_be_none(self, daemon: Daemon, given: str, named: str) -> None:
+        ended = daemon.command("run", "greet_all", f"times={given}")
+        assert (ended.exit_code, daemon.orders) == (64, [])
+        told = f"times cannot be sent: {named} is not a finite number, which JSON requires."
+        assert ended.stderr == f"code-executor: {told}\n"
+
+    def test_a_word_that_begins_as_such_a_number_is_a_word(self, daemon: Daemon) -> None:
+        daemon.command("run", "greet_all", "times=NaNcy")
+        assert daemon.orders == [{"input": {"times": "NaNcy"}}]
+
+    @pytest.mark.parametrize("seconds", ["nan", "inf", "-inf", "0", "-1"])
+    def test_a_time_that_nothing_can_take_is_not_sent(self, daemon: Daemon, seconds: str) -> None:
+        ended = daemon.command("run", "greet_all", "--timeout", seconds)
+        assert (ended.exit_code, daemon.asked) == (64, [])
+        assert "--timeout must be a number of seconds greater than 0." in ended.stderr
 
     def test_the_input_may_come_from_a_file_or_standard_input(self, daemon: Daemon, tmp_path: Path) -> None:
         (tmp_path / "in.json").write_text('{"who": "Ada"}')
