@@ -38,6 +38,10 @@ class ConnectionLost(CallFailed):
     """The daemon could not be reached, or went away in the middle of an answer."""
 
 
+class AddressInvalid(CallFailed):
+    """No daemon can be at the address that was set."""
+
+
 class Refused(CallFailed):
     """The daemon answered that it does not do it; the code of the error says why."""
 
@@ -189,6 +193,7 @@ class ApiClient:
         **options: Any,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """Open a response that is no error; everything else becomes CallFailed, also what fails while it is read."""
+        _require_address(self._url)
         try:
             async with (
                 aiohttp.ClientSession(headers=self._headers, timeout=patience) as session,
@@ -202,6 +207,9 @@ class ApiClient:
                     except (ValueError, KeyError, TypeError) as error:
                         raise CallFailed(f"HTTP {response.status} from {response.url}.") from error
                 yield response
+        except aiohttp.ClientConnectorDNSError as error:
+            unknown = f"The host of {self._url} could not be found. Check CODE_EXECUTOR_URL."
+            raise ConnectionLost(unknown) from error
         except aiohttp.ClientConnectorError as error:
             raise ConnectionLost(f"No daemon answers at {self._url}. Start it with 'make up'.") from error
         except (aiohttp.ClientError, TimeoutError) as error:
@@ -209,6 +217,16 @@ class ApiClient:
             raise ConnectionLost(broke) from error
         except ResultTooLarge as error:
             raise CallFailed(f"The daemon sent an event of more than {error.max_bytes} bytes. Print less.") from error
+
+
+def _require_address(url: str) -> None:
+    try:
+        address = URL(url)
+        is_one = address.scheme in ("http", "https") and bool(address.host)
+    except ValueError:
+        is_one = False
+    if not is_one:
+        raise AddressInvalid("CODE_EXECUTOR_URL must be an http:// or https:// address, such as http://127.0.0.1:9091.")
 
 
 def _order(

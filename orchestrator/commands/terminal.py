@@ -18,7 +18,7 @@ from rich.text import Text
 
 from orchestrator.adapters.access_files import RolesFileInvalid
 from orchestrator.commands import keys
-from orchestrator.commands.client import ApiClient, CallFailed, Refused
+from orchestrator.commands.client import AddressInvalid, ApiClient, CallFailed, Refused
 from orchestrator.domain.chat import printable
 from orchestrator.domain.errors import Category, fault_of
 from orchestrator.service.complaints import requirement
@@ -123,7 +123,14 @@ def fail(message: str, exit_code: int) -> NoReturn:
 
 def fail_to_call(error: CallFailed) -> NoReturn:
     """End the command, with an exit code that tells a refusal from a daemon that could not be called."""
-    fail(str(error), exit_of_refusal(error.code) if isinstance(error, Refused) else EXIT_CANNOT_CALL)
+    match error:
+        case Refused():
+            exit_code = exit_of_refusal(error.code)
+        case AddressInvalid():
+            exit_code = EXIT_BAD_CONFIGURATION
+        case _:
+            exit_code = EXIT_CANNOT_CALL
+    fail(str(error), exit_code)
 
 
 def exit_of_refusal(code: str) -> int:

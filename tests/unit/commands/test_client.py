@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from orchestrator.commands import client as client_module
-from orchestrator.commands.client import ApiClient, CallFailed, Event, Refused
+from orchestrator.commands.client import AddressInvalid, ApiClient, CallFailed, Event, Refused
 from tests.support.upstream_server import serving
 
 
@@ -86,6 +86,22 @@ async def test_without_a_daemon_the_user_is_told_how_to_start_it():
         pass
     with pytest.raises(CallFailed, match=r"No daemon answers at .*\. Start it with 'make up'\."):
         await client.get("/tools")
+
+
+async def test_a_host_that_is_not_found_is_no_daemon_that_has_to_be_started(monkeypatch):
+    async def not_found(*_: object, **__: object) -> list[object]:
+        raise OSError("Name or service not known")
+
+    monkeypatch.setattr(aiohttp.ThreadedResolver, "resolve", not_found)
+    monkeypatch.setattr(aiohttp.DefaultResolver, "resolve", not_found)
+    with pytest.raises(CallFailed, match=r"^The host of http://no\.invalid:9091 could not be found\. Check CODE_EXEC"):
+        await ApiClient("http://no.invalid:9091", "key").get("/tools")
+
+
+@pytest.mark.parametrize("url", ["notaurl", "ftp://x", "http://", "http://x:99999", "127.0.0.1:9091", ""])
+async def test_what_is_no_address_is_told_with_one_that_is(url):
+    with pytest.raises(AddressInvalid, match=r"^CODE_EXECUTOR_URL must be an http:// or https:// address, such as "):
+        await ApiClient(url, "key").get("/tools")
 
 
 async def test_a_stream_that_breaks_off_is_an_error():

@@ -228,6 +228,13 @@ class TestList:
         assert {len(line) for line in lines} == {80}
         assert lines[1].endswith("…")
 
+    def test_an_address_that_is_none_is_a_matter_of_configuration(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("CODE_EXECUTOR_KEY", "key")
+        monkeypatch.setenv("CODE_EXECUTOR_URL", "ftp://x")
+        ended = CliRunner().invoke(app, ["skills"])
+        assert (ended.exit_code, ended.stdout) == (78, "")
+        assert "must be an http:// or https:// address" in ended.stderr
+
     def test_without_any_it_says_how_to_keep_one(self, daemon: Daemon) -> None:
         ended = daemon.command()
         assert (ended.exit_code, ended.stdout) == (0, "")
