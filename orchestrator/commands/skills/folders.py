@@ -7,6 +7,7 @@ import secrets
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -16,7 +17,9 @@ from orchestrator.commands.files import require_writable_directories
 from orchestrator.commands.own_files import in_words
 from orchestrator.commands.skills.answers import asked, content_of, usages_of, version_of
 from orchestrator.commands.terminal import (
+    EXIT_BAD_DATA,
     EXIT_CANNOT_WRITE,
+    EXIT_NOT_THERE,
     Json,
     ask_daemon,
     directory_named,
@@ -46,6 +49,21 @@ CODE_FILES = tuple(f"code{language.suffix}" for language in Language)
 
 class FolderInvalid(Exception):
     """The message says what a folder of skills must be like."""
+
+
+@dataclass(frozen=True, slots=True)
+class FolderProblem:
+    """Why a folder is not imported, and the exit code for that."""
+
+    folder: Path
+    message: str
+    exit_code: int
+
+    @classmethod
+    def of(cls, folder: Path, error: FolderInvalid | OSError) -> FolderProblem:
+        if isinstance(error, FolderInvalid):
+            return cls(folder, str(error), EXIT_BAD_DATA)
+        return cls(folder, f"{error.filename or folder} cannot be read: {in_words(error)}.", EXIT_NOT_THERE)
 
 
 def export(
@@ -182,17 +200,39 @@ def _take_place(new: Path, folder: Path) -> None:
     shutil.rmtree(old)
 
 
-def read_folders(directories: Sequence[Path]) -> list[ImportedSkill]:
-    """Read every skill in the directories, before any is sent; raise OSError or FolderInvalid."""
+def read_folders(directories: Sequence[Path]) -> tuple[list[ImportedSkill], list[FolderProblem]]:
+    """Read every skill in the directories, before any is sent; return them, and why others are left out."""
     found: dict[str, tuple[Path, ImportedSkill]] = {}
+    problems: list[FolderProblem] = []
+    left_out: set[str] = set()  # the names of skills
     for directory in directories:
-        for folder in _folders_in(directory):
-            skill = _read(folder)
+        try:
+            folders = _folders_in(directory)
+        except (FolderInvalid, OSError) as error:
+            problems.append(FolderProblem.of(directory, error))
+            continue
+        for folder in folders:
+            try:
+                skill = _read(folder)
+            except (FolderInvalid, OSError) as error:
+                problems.append(FolderProblem.of(folder, error))
+                left_out.add(folder.absolute().name)
+                continue
             name = skill.content.name
             other, before = found.setdefault(name, (folder, skill))
             if before.version != skill.version:
-                raise FolderInvalid(f"{other} and {folder} hold different versions of {name}. Import one of them.")
-    return [skill for _, skill in found.values()]
+                said = f"{other} and {folder} hold different versions of {name}. Import one of them."
+                problems.append(FolderProblem(folder, said, EXIT_BAD_DATA))
+                left_out.add(name)
+    # What uses them would be proven with whatever is there under their names.
+    while users := [name for name in found if name not in left_out and left_out & set(found[name][1].content.uses)]:
+        for name in users:
+            folder, skill = found[name]
+            missing = ", ".join(sorted(left_out & set(skill.content.uses)))
+            said = f"{folder} was left out: it uses {missing}, which cannot be imported."
+            problems.append(FolderProblem(folder, said, EXIT_BAD_DATA))
+        left_out.update(users)
+    return [skill for name, (_, skill) in found.items() if name not in left_out], problems
 
 
 def _folders_in(directory: Path) -> list[Path]:

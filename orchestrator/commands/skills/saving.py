@@ -12,13 +12,12 @@ import typer
 from orchestrator.commands.client import ApiClient, CallFailed, Refused
 from orchestrator.commands.run import program_in
 from orchestrator.commands.skills.answers import PROVING_SECONDS, path_of
-from orchestrator.commands.skills.folders import FolderInvalid, read_folders
+from orchestrator.commands.skills.folders import read_folders
 from orchestrator.commands.skills.json_words import object_in, object_in_file
 from orchestrator.commands.skills.report import print_remark, print_saved, shown, state_in_colour
 from orchestrator.commands.terminal import (
     EXIT_BAD_DATA,
     EXIT_BAD_USE,
-    EXIT_NOT_THERE,
     AsJson,
     Json,
     api_client,
@@ -127,20 +126,20 @@ def import_(
     as_json: AsJson = False,
 ) -> None:
     """Save skills that `export` wrote; each is proven again here, and needs a new approval."""
-    try:
-        found = _in_order(read_folders(directories))
-    except FolderInvalid as error:
-        fail(str(error), EXIT_BAD_DATA)
-    except OSError as error:
-        fail(f"{error.filename} cannot be read: {error.strerror}.", EXIT_NOT_THERE)
+    found, problems = read_folders(directories)
+    for problem in problems:
+        err.print(shown(f"code-executor: {problem.message}"))
     ended = []
-    for skill in found:
+    for skill in _in_order(found):
         with err.status(f"Proving {skill.content.name} …"):
             ended.append(call_daemon(lambda client, skill=skill: _import(client, skill)))  # type: ignore[misc]
         if not as_json:
             _tell(skill, ended[-1])
     if as_json:
-        print_json({"skills": ended})
+        left_out = [{"folder": str(problem.folder), "error": problem.message} for problem in problems]
+        print_json({"skills": ended, "leftOut": left_out})
+    if problems:
+        raise typer.Exit(problems[0].exit_code)
     if any(each["state"] not in USABLE for each in ended):
         raise typer.Exit(EXIT_DRAFT)
 

@@ -919,6 +919,34 @@ class TestImport:
         assert (ended.exit_code, daemon.asked) == (65, [])
         assert told in ended.stderr
 
+    def test_others_are_imported_and_every_folder_that_cannot_be_is_told(self, daemon: Daemon, written: Path) -> None:
+        for name in ("broken", "torn", "unread"):
+            (written / name).mkdir()
+            (written / name / "skill.json").write_text("{")
+        (written / "unread" / "skill.json").chmod(0)
+        given = ("import", str(written / "no"), str(written))
+        ended = daemon.command(*given)
+        assert (ended.exit_code, ended.stdout) == (66, "greet_all: proven\na_user: proven\n")
+        assert [line for line in ended.stderr.splitlines() if str(written / "no") in line]
+        for name in ("broken", "torn", "unread"):
+            assert str(written / name) in ended.stderr
+        ended = daemon.command(*given, "--json")
+        assert [each["isNew"] for each in json.loads(ended.stdout)["skills"]] == [False, False]
+        left_out = [each["folder"] for each in json.loads(ended.stdout)["leftOut"]]
+        assert left_out == [str(written / name) for name in ("no", "broken", "torn", "unread")]
+        assert (ended.exit_code, len(daemon.orders)) == (66, 2)
+
+    def test_what_uses_a_folder_that_cannot_be_read_is_left_out(self, daemon: Daemon, written: Path) -> None:
+        alone, user = replace(GREET, name="alone"), replace(GREET, name="b_user", tools=("skills/a_user",))
+        daemon.skills = [detail(alone), detail(user)]
+        daemon.command("export", str(written))
+        daemon.skills, daemon.asked = [], []
+        (written / "greet_all/code.py").write_bytes(b"\xff")
+        ended = daemon.command("import", str(written))
+        assert (ended.exit_code, ended.stdout) == (65, "alone: proven\n")
+        assert f"{written / 'a_user'} was left out: it uses greet_all, which cannot be imported." in ended.stderr
+        assert f"{written / 'b_user'} was left out: it uses a_user, which cannot be imported." in ended.stderr
+
     @pytest.mark.parametrize("linked", ["greet_all", "greet_all/skill.json", "greet_all/code.py", "greet_all/code.ts"])
     def test_links_are_not_followed(self, daemon: Daemon, written: Path, tmp_path: Path, linked: str) -> None:
         elsewhere = tmp_path / ".elsewhere"
