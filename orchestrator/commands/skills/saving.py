@@ -49,18 +49,22 @@ def save(
     name: Annotated[
         str, typer.Option(metavar="NAME", callback=not_empty, help="Its name, such as weekly_report.")
     ] = ...,  # type: ignore[assignment]
-    description: Annotated[str, typer.Option(help="What it does, in one line.")] = ...,  # type: ignore[assignment]
+    description: Annotated[str, typer.Option(metavar="TEXT", help="What it does, in one line.")] = ...,  # type: ignore[assignment]
     from_execution: Annotated[
         str | None,
         typer.Option(
             metavar="ID", callback=not_empty, help="Keep the program that this execution ran, instead of a file."
         ),
     ] = None,
-    language: Annotated[Language | None, typer.Option(help="Else by the file's ending or its #! line.")] = None,
+    language: Annotated[
+        Language | None,
+        typer.Option(metavar="LANG", help="typescript or python. Default: by the file's ending or its #! line."),
+    ] = None,
     tool: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="SERVER/TOOL", help="A tool that it calls. Default: what its code imports. May be repeated."
+            metavar="PATH",
+            help="A tool that it calls, as SERVER/TOOL. Default: what its code imports. May be repeated.",
         ),
     ] = None,
     example: Annotated[
@@ -74,7 +78,10 @@ def save(
         str | None, typer.Option("--output", metavar="FILE", help="A file with the JSON Schema of what it returns.")
     ] = None,
     check: Annotated[
-        Check, typer.Option(help="Run nothing that surely fails, explain what failed, or do not look.")
+        Check,
+        typer.Option(
+            metavar="HOW", help="strict runs nothing that surely fails, warn explains what failed, off does not look."
+        ),
     ] = Check.STRICT,
     as_json: AsJson = False,
 ) -> None:

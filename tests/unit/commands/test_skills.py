@@ -370,6 +370,15 @@ class TestSave:
         ended = daemon.command("save", *given, *self.ABOUT)
         assert (ended.exit_code, daemon.orders) == (64, [])
 
+    def test_its_options_are_told_whole_on_a_narrow_terminal(
+        self, daemon: Daemon, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("COLUMNS", "60")
+        told = daemon.command("save", "--help").stdout
+        assert "…" not in told
+        for option in ("--from-execution", "--description", "--language", "--check"):
+            assert f" {option} " in told
+
     def test_a_draft_exits_with_1_and_says_why(self, daemon: Daemon) -> None:
         daemon.saved_as = "draft"
         daemon.remarks = [{"kind": "failed", "message": "KeyError:\n'who'", "place": "examples[0]"}]
