@@ -194,10 +194,10 @@ def print_text(title: str, text: str) -> None:
     out.file.write(told.removesuffix("\n") + "\n")  # rich would turn tabs into spaces
 
 
-def print_saved(saved: Json, *, is_in_use: bool) -> None:
+def print_saved(saved: Json, *, is_in_use: bool | None) -> None:
     """Say what became of a skill that was saved, what its proof found, and what to do next.
 
-    It is in use if programs of one's own key get this version.
+    It is in use if programs of one's own key get this version, which is None where that is not known.
     """
     out.print(plain(f"{saved['name']}: ").append_text(state_in_colour(saved["state"])))
     out.print(plain(f"  version {saved['version']}"))
@@ -210,15 +210,17 @@ def print_saved(saved: Json, *, is_in_use: bool) -> None:
         err.print(plain(f"code-executor: {next_step}"))
 
 
-def _next_step(name: str, state: SkillState, *, is_in_use: bool) -> str:
+def _next_step(name: str, state: SkillState, *, is_in_use: bool | None) -> str:
     match state:
         case SkillState.DRAFT:
             return "it is a draft: fix it, and save it again under the same name"
         case SkillState.PROVEN:
             approve = f"'code-executor skills approve {name}'"
+            if is_in_use is None:
+                return f"others can use it once somebody else has run {approve}"
             if is_in_use:
                 return f"you can use it now; others can once somebody else has run {approve}"
-            return f"it is not in use, also not by you, until somebody else has run {approve}"
+            return f"it is not in use yet, not even for you: somebody else has to run {approve} first"
         case SkillState.APPROVED:
             return "this version was approved before and still is"
         case SkillState.STALE:

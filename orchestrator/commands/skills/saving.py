@@ -108,19 +108,19 @@ def save(
     if as_json:
         print_json(saved)
     else:
-        print_saved(saved, is_in_use=saved["state"] == SkillState.PROVEN and _is_in_use(saved))
+        print_saved(saved, is_in_use=_is_in_use(saved) if saved["state"] == SkillState.PROVEN else None)
     if saved["state"] not in USABLE:
         raise typer.Exit(EXIT_DRAFT)
 
 
-def _is_in_use(saved: Json) -> bool:
-    """Tell whether one's programs get this version: what is built in, or was approved since, comes before it."""
+def _is_in_use(saved: Json) -> bool | None:
+    """Tell whether one's programs get this version, if that can be known: what is built in comes before it."""
     about = path_of(saved["name"]), [("version", saved["version"])]
     try:
         found = asyncio.run(api_client().get(*about))
     except CallFailed:  # it is saved in any case
-        return False
-    return bool(found.get("versionInUse") == saved["version"])
+        return None
+    return bool(found["versionInUse"] == saved["version"]) if "versionInUse" in found else None
 
 
 def import_(

@@ -410,8 +410,8 @@ class TestSave:
         assert "you can use it now" in daemon.command(*given).stderr
         daemon.in_use = "f" * 64
         told = daemon.command(*given).stderr
-        assert "it is not in use, also not by you, until somebody else has run" in told
-        assert "now" not in told
+        assert "it is not in use yet, not even for you: somebody else has to run" in told
+        assert "you can use it now" not in told
 
     def test_what_is_saved_is_told_also_if_nothing_answers_any_more(self, daemon: Daemon) -> None:
         content = SkillContent.from_document(
@@ -421,7 +421,8 @@ class TestSave:
         daemon.refusals[f"GET /skills/greet_all?version={content.version}"] = (404, NOT_FOUND)
         ended = daemon.command("save", "--from-execution", "e1", *self.ABOUT)
         assert (ended.exit_code, ended.stdout.splitlines()[0]) == (0, "greet_all: proven")
-        assert "you can use it now" not in ended.stderr
+        assert "others can use it once" in ended.stderr
+        assert "now" not in ended.stderr
 
     def test_a_traceback_is_printed_line_by_line_and_shows_what_is_hidden(self, daemon: Daemon) -> None:
         daemon.saved_as = "draft"
