@@ -55,3 +55,6 @@ class FakeToolCalls:
 class FakeProvisions:
     async def for_role(self, role, language) -> tuple[Recipe, dict[str, str]]:
         return Recipe(language), {}
+
+    async def bare(self, language) -> tuple[Recipe, dict[str, str]]:
+        return Recipe(language), {}

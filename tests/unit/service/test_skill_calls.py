@@ -164,7 +164,7 @@ async def test_a_skill_that_fails_is_a_result_with_what_it_printed_and_is_counte
     place.ending = Ending(outcome)
     result = await place.call()
     assert is_failure(result)
-    assert result["content"] == [{"type": "text", "text": f"The skill ended as {outcome}. printed"}]
+    assert result["content"] == [{"type": "text", "text": f"The skill {outcome.in_words}. printed"}]
     assert await place.counted() == (1, 1)
 
 
@@ -197,7 +197,7 @@ async def test_a_supervisor_that_hangs_is_not_waited_for(place, monkeypatch):
     monkeypatch.setattr("orchestrator.service.skill_calls.BACKUP_KILL_SECONDS", -29.9)
     place.may_end.clear()
     result = await place.call()
-    assert result["content"][0]["text"] == "The skill ended as timed_out."
+    assert result["content"][0]["text"] == "The skill took too long."
 
 
 async def test_a_sandbox_that_cannot_be_had_leaves_room_for_the_next_call(place):
