@@ -90,7 +90,7 @@ class Grant:
         if self.scope is None:
             return told
         if self.scope.returns:
-            told["CODE_EXECUTOR_RETURNS"] = "1"
+            told["CODE_EXECUTOR_RETURNS"] = "with files" if self.scope.is_nested else "the result"
         return {**told, "CODE_EXECUTOR_SKILLS_AROUND": " ".join(self.scope.chain[:-1])}
 
     @property

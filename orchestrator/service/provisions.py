@@ -49,7 +49,7 @@ class Provisions:
         """Gather what has changed. It may take seconds, so do it in a thread; contributors must allow for that."""
         versions = tuple(contributor.version for contributor in self._contributors)
         known = self._in_force.provisions if versions == self._in_force.versions else {}
-        wanted = [(role, language) for role in roles for language in Language]
+        wanted = [(role, language) for role in {*roles, NOBODY} for language in Language]
         return Gathered(versions, {each: known.get(each) or self._gather_for(*each) for each in wanted})
 
     def put_in_force(self, gathered: Gathered) -> None:

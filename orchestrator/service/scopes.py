@@ -107,6 +107,7 @@ class Scope:
     is_nested: bool = False  # in a sandbox of its own, within that of another program
     refused: list[str] = field(default_factory=list)  # what it called without having declared it
     returned: Any = None
+    left: Mapping[str, str] = field(default_factory=dict)  # files for the program that called it, as base64 by path
     has_returned: bool = False
 
     def note_refused(self, paths: Sequence[str]) -> None:
@@ -138,10 +139,10 @@ class Scope:
                 f"The calls and results of a proof take at most {LARGEST_RECORDING_BYTES} bytes: use less data."
             )
 
-    def hand_back(self, value: Any) -> None:
+    def hand_back(self, value: Any, left: Mapping[str, str] | None = None) -> None:
         if not self.returns or self.has_returned:
             raise LimitExceeded("A result is handed back once, by a skill that was called.")
-        self.returned, self.has_returned = value, True
+        self.returned, self.left, self.has_returned = value, left or {}, True
 
 
 @dataclass(frozen=True, slots=True)

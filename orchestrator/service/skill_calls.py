@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
+from urllib.parse import quote
 
 import structlog
 
@@ -196,7 +197,12 @@ class SkillCalls:
             how = "returned nothing" if ending.outcome is Outcome.COMPLETED else ending.outcome.in_words
             message = f"The skill {how}.{f' {tail}' if tail else ''}"
             return {"content": [{"type": "text", "text": message}], "isError": True}
-        return {"content": [], "structuredContent": scope.returned}
+        return {"content": [_file(*each) for each in scope.left.items()], "structuredContent": scope.returned}
+
+
+def _file(path: str, base64: str) -> dict[str, Any]:
+    """Tell of a file as the protocol does; the caller's client library writes it where the skill left it."""
+    return {"type": "resource", "resource": {"uri": f"file:///workspace/out/{quote(path)}", "blob": base64}}
 
 
 def _driver_of(skill: SkillVersion, given: Mapping[str, Any]) -> str:

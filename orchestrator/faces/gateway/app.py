@@ -34,6 +34,7 @@ from orchestrator.faces.gateway.orders import (
     Order,
     SearchOrder,
     UsedOrder,
+    files_left,
     read_order,
     read_order_quickly,
     validated,
@@ -84,7 +85,7 @@ class Gateway:
             ("POST", "/info"): (self.info, ("server", "tool")),
             ("POST", "/emit"): (self.emit, ("data",)),
             ("POST", "/used"): (self.used, ("skill", "failed")),
-            ("POST", "/return"): (self.hand_back, ("value",)),
+            ("POST", "/return"): (self.hand_back, ("value", "files")),
         }
 
     def accept(self, sandbox_id: str) -> asyncio.Protocol:
@@ -269,7 +270,8 @@ class Gateway:
             raise ToolDenied("Only a skill that was called hands back a result.")
         grant.scope.require_result(size)
         await room.in_turn(partial(_require_json, value := order.get("value")))
-        grant.scope.hand_back(value)
+        left = await room.in_turn(partial(files_left, order.get("files", {})))
+        grant.scope.hand_back(value, left)
         return b"{}"
 
 

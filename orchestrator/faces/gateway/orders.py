@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from base64 import b64decode
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, Field, ValidationError
 
 from orchestrator.catalog.disclosure import Detail
-from orchestrator.domain.errors import InvalidArguments
+from orchestrator.domain.errors import InvalidArguments, LimitExceeded
 from orchestrator.domain.json_text import (
     MAX_INTRICATE_PARTS,
     JsonObject,
@@ -26,8 +27,11 @@ B = TypeVar("B", bound=BaseModel)
 DECODED_BYTES = 4 * 1024
 # Of everything but the arguments of a call and the data of a picture.
 MAX_MEMBER_BYTES = 256 * 1024
-# Of what a skill hands back.
+# Of what a skill hands back: its result, and the files that it leaves.
 MAX_RETURNED_BYTES = 1024 * 1024
+MAX_FILES_LEFT = 100
+MAX_PATH_CHARACTERS = 255
+RETURNED = {"value": "The result", "files": "The files"}
 _QUICKLY_READ_PARTS = 1000
 
 Order = Mapping[str, Any]
@@ -49,6 +53,21 @@ class InfoOrder(BaseModel):
 class UsedOrder(BaseModel):
     skill: str = Field(min_length=1, max_length=256)
     failed: bool = False
+
+
+def files_left(files: object) -> Mapping[str, str]:
+    """Read the files that a skill leaves to the program that called it, as base64 by their path in /workspace/out."""
+    if not isinstance(files, dict) or len(files) > MAX_FILES_LEFT:
+        raise InvalidArguments(f"`files` must be an object of at most {MAX_FILES_LEFT} files.")
+    for path, content in files.items():
+        parts = path.split("/")
+        if len(path) > MAX_PATH_CHARACTERS or not path.isprintable() or not all(parts) or {".", ".."} & {*parts}:
+            raise InvalidArguments("`files` must have paths within /workspace/out.")
+        try:
+            b64decode(content, validate=True)
+        except (TypeError, ValueError):
+            raise InvalidArguments("`files` must have contents as base64.") from None
+    return files
 
 
 def read_order(body: Text, names: Names) -> Order:
@@ -113,8 +132,10 @@ def _decoded(scan: JsonScan, name: str, span: Span) -> Any:
         if not text.startswith(b'"'):
             return None  # no picture; decoded, it could be many times as large
         return json.loads(text) if b"\\" in text else text[1:-1].decode()
-    if len(text) > (most := MAX_RETURNED_BYTES if name == "value" else MAX_MEMBER_BYTES):
-        raise InvalidArguments(f"`{name}` must have at most {most} bytes.")
+    if name in RETURNED and len(text) > MAX_RETURNED_BYTES:
+        raise LimitExceeded(f"{RETURNED[name]} of a skill must have at most {MAX_RETURNED_BYTES} bytes as JSON.")
+    if name not in RETURNED and len(text) > MAX_MEMBER_BYTES:
+        raise InvalidArguments(f"`{name}` must have at most {MAX_MEMBER_BYTES} bytes.")
     # The parser gives way to other threads only where it has Python to run: the hook that changes nothing.
     return json.loads(text, object_hook=lambda value: value)
 

@@ -60,7 +60,7 @@ class Tool:
         return InvalidArguments(message, **self._about, code="invalid_arguments", hint=hint)
 
     def _result(self, body: str, given: Mapping[str, Any]) -> Any:
-        result = ask("/call", body, **self._about)
+        result = self._taken(ask("/call", body, **self._about))
         contents = result.get("content")
         contents = contents if isinstance(contents, list) else []
         if result.get("isError"):
@@ -75,6 +75,10 @@ class Tool:
             return result["structuredContent"]
         values = [self._value_of(content) for content in contents]
         return values if len(values) > 1 or self._lists_contents else next(iter(values), None)
+
+    def _taken(self, result: dict[str, Any]) -> dict[str, Any]:
+        """Do what a result asks for besides being returned."""
+        return result
 
     def _value_of(self, content: Any) -> Any:
         if not isinstance(content, dict):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from contextlib import suppress
 from contextvars import ContextVar, copy_context
@@ -15,6 +16,8 @@ from ._client import Tool, ask, result_or_awaitable
 from .errors import SkillError, SkillStale
 
 MAX_DEPTH = 3
+OUT = "/workspace/out"
+MOST_LEFT_BYTES = 768 * 1024  # as base64, what the gateway takes
 
 # The skills that are being run, the outermost first: those that wait for this sandbox, then those in this process.
 _around: ContextVar[tuple[str, ...]] = ContextVar(
@@ -50,6 +53,14 @@ class Skill(Tool):
         context = copy_context()
         return result_or_awaitable(lambda: context.run(_counted, self._name, given))
 
+    def _taken(self, result: dict[str, Any]) -> dict[str, Any]:
+        """Put the files that the skill left where it left them in its own sandbox."""
+        if result.get("isError"):
+            return result
+        for each in result.get("content") or ():
+            _keep(each["resource"])
+        return {**result, "content": []}
+
 
 def refuse(name: str, version: str, drift: list[str]) -> None:
     """Raise that a skill cannot be used, because the tools have changed under it."""
@@ -59,12 +70,40 @@ def refuse(name: str, version: str, drift: list[str]) -> None:
 def answer(name: str, given: str) -> None:
     """Run a skill as the whole program: its result is printed, or handed back to whoever called it."""
     result = _run(name, json.loads(given))
-    if os.environ.get("CODE_EXECUTOR_RETURNS"):
-        ask("/return", f'{{"value": {_as_json(name, result)}}}', "skills", name)
+    if wanted := os.environ.get("CODE_EXECUTOR_RETURNS"):
+        files = json.dumps(_left(name)) if wanted == "with files" else "{}"
+        ask("/return", f'{{"value": {_as_json(name, result)}, "files": {files}}}', "skills", name)
     elif isinstance(result, str):
         print(result)  # noqa: T201
     elif result is not None:
         print(_as_json(name, result))  # noqa: T201
+
+
+def _left(name: str) -> dict[str, str]:
+    """Return the files in /workspace/out, as base64 by their path there."""
+    files: dict[str, str] = {}
+    size = 0
+    for folder, _, names in os.walk(OUT):
+        for path in (os.path.join(folder, each) for each in names):
+            if os.path.islink(path) or not os.path.isfile(path):
+                continue
+            size += os.path.getsize(path)
+            if size > MOST_LEFT_BYTES:
+                most = f"{MOST_LEFT_BYTES // 1024} KiB"
+                message = f"It leaves more than {most} in {OUT}: too much for a program in another language."
+                raise SkillError(message, server="skills", tool=name)
+            with open(path, "rb") as file:
+                files[os.path.relpath(path, OUT)] = b64encode(file.read()).decode()
+    return files
+
+
+def _keep(resource: Mapping[str, str]) -> None:
+    from urllib.parse import unquote
+
+    path = unquote(resource["uri"].removeprefix("file://"))
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "wb") as file:
+        file.write(b64decode(resource["blob"]))
 
 
 def _counted(name: str, given: Any) -> Any:

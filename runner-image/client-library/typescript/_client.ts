@@ -11,7 +11,7 @@ export * from './errors.js';
 type About = { server: string; tool: string };
 
 /** Checks the arguments, calls the tool and returns its result as a value. */
-export async function callTool<T>(tool: Tool, args: unknown): Promise<T> {
+export async function callTool<T>(tool: Tool, args: unknown, take?: (result: CallResult) => Promise<CallResult>): Promise<T> {
   const about = { server: tool.server, tool: tool.name };
   const names = `"server":${JSON.stringify(tool.server)},"tool":${JSON.stringify(tool.name)}`;
   const result = await ask('/call', `{${names},"arguments":${checkedArguments(tool, args)}}`, about);
@@ -20,7 +20,8 @@ export async function callTool<T>(tool: Tool, args: unknown): Promise<T> {
     const { hintOnPaths } = await import('./_paths.js');
     throw new ToolError(message, { ...about, ...hintOnPaths(message, args) });
   }
-  return unwrap(result as CallResult, about, tool.contents) as T;
+  const taken = take ? await take(result as CallResult) : (result as CallResult);
+  return unwrap(taken, about, tool.contents) as T;
 }
 
 /** Returns the gateway's answer, or throws the ToolError that it stands for. */

@@ -1,16 +1,20 @@
 // Calls skills: those in TypeScript here, in this process, and the others through the gateway, in a sandbox of their own.
 
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { dirname } from 'node:path';
+import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
+import { dirname, join, relative } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 
 import { checkedArguments, type Tool } from './_arguments.js';
 import { ask, callTool } from './_client.js';
+import type { CallResult } from './content.js';
 import { SkillError, SkillStale } from './errors.js';
 
 export type Skill = Tool & { isHere?: boolean };
 
 const MAX_DEPTH = 3;
+const OUT = '/workspace/out';
+const MOST_LEFT_BYTES = 768 * 1024; // as base64, what the gateway takes
 const codeFolder = `${dirname(dirname(fileURLToPath(import.meta.url)))}/skills/_code`;
 
 /** The skills that are being run, the outermost first: those that wait for this sandbox, then those in this process. */
@@ -22,7 +26,7 @@ const told = new Set<string>();
 export async function callSkill<T>(skill: Skill, args: unknown): Promise<T> {
   if (!skill.isHere) {
     requireEnd(chainWith(skill.name));
-    return callTool<T>(skill, args);
+    return callTool<T>(skill, args, keepFiles);
   }
   const given: unknown = JSON.parse(checkedArguments(skill, args));
   await tell(skill.name, false);
@@ -44,9 +48,39 @@ export function refuse(name: string, version: string, drift: string[]): void {
 /** Runs a skill as the whole program: its result is printed, or handed back to whoever called it. */
 export async function answer(name: string, given: string): Promise<void> {
   const result = await run(name, JSON.parse(given));
-  if (process.env.CODE_EXECUTOR_RETURNS) await ask('/return', `{"value": ${asJson(name, result)}}`, about(name));
-  else if (typeof result === 'string') console.log(result);
+  const wanted = process.env.CODE_EXECUTOR_RETURNS;
+  if (wanted) {
+    const files = wanted === 'with files' ? JSON.stringify(await filesLeft(name)) : '{}';
+    await ask('/return', `{"value": ${asJson(name, result)}, "files": ${files}}`, about(name));
+  } else if (typeof result === 'string') console.log(result);
   else if (result !== undefined && result !== null) console.log(asJson(name, result));
+}
+
+/** Returns the files in /workspace/out, as base64 by their path there. */
+async function filesLeft(name: string): Promise<Record<string, string>> {
+  const files: Record<string, string> = {};
+  let size = 0;
+  for (const entry of await readdir(OUT, { recursive: true, withFileTypes: true }).catch(() => [])) {
+    if (!entry.isFile()) continue;
+    const content = await readFile(join(entry.parentPath, entry.name));
+    size += content.length;
+    if (size > MOST_LEFT_BYTES) {
+      const most = `${MOST_LEFT_BYTES / 1024} KiB`;
+      throw new SkillError(`It leaves more than ${most} in ${OUT}: too much for a program in another language.`, about(name));
+    }
+    files[relative(OUT, join(entry.parentPath, entry.name))] = content.toString('base64');
+  }
+  return files;
+}
+
+/** Puts the files that a skill left where it left them in its own sandbox. */
+async function keepFiles(result: CallResult): Promise<CallResult> {
+  for (const { resource } of (result.content ?? []) as { resource: { uri: string; blob: string } }[]) {
+    const path = decodeURIComponent(resource.uri.replace('file://', ''));
+    await mkdir(dirname(path), { recursive: true });
+    await writeFile(path, Buffer.from(resource.blob, 'base64'));
+  }
+  return { ...result, content: [] };
 }
 
 const about = (name: string): { server: string; tool: string } => ({ server: 'skills', tool: name });
