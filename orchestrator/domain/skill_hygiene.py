@@ -22,6 +22,7 @@ from typing import Any
 from orchestrator.domain.code_texts import texts_in
 from orchestrator.domain.execution import Language
 from orchestrator.domain.json_schema import under
+from orchestrator.domain.lookalikes import mixed_words, reading
 from orchestrator.domain.skills import Remark, SkillContent
 
 HIDDEN_UNICODE = "hidden_unicode"
@@ -390,6 +391,7 @@ def _long_runs(text: _Text) -> Iterator[_Finding]:
 
 # --- Orders to models
 
+_BETWEEN_WORDS = "\x1f"  # for an underscore: white space that is no space
 _MODEL = r"(?:ai|llm|assistant|agent|(?:language )?model|chatbot)s?"
 _READER = r"(?:users?|humans?|persons?|people|anyone|anybody|customers?|operators?|administrators?|developers?)"
 _START = r"(?:^|[.!?:;,(\"'*#-]\s{0,3}|\b(?:and|but|please|so|then|also)\s{1,9})"
@@ -432,33 +434,30 @@ _ORDERS = [
     r"\b(?:must|should)\s{1,9}(?:always\s{1,9})?be\s{1,9}(?:called|used|run|invoked)\s{1,9}"
     r"(?:first\b|instead\b|before\s{1,9}(?:any|every|all|each|other))",
     # What is not for the reader of a description.
-    r"\bsystem\s{1,9}prompts?\b",
+    rf"\bsystem[^\S{_BETWEEN_WORDS}]{{1,9}}prompts?\b",  # but `system_prompt` is an ordinary name of a property
     r"(?<!\w)<\s{0,3}/?\s{0,3}(?:system|important|instructions?|assistant|hidden|secret|admin)\s{0,3}/?>",
-    r"<\|\s{0,3}(?:im_start|im_end|system|user|assistant|endoftext)\s{0,3}\|>|\[/?INST\]",
+    r"<\|\s{0,3}(?:im[_\s](?:start|end)|system|user|assistant|endoftext)\s{0,3}\|>|\[/?INST\]",
 ]
 _ORDER = re.compile("|".join(_ORDERS), re.IGNORECASE | re.MULTILINE)
 _SHOUT = re.compile(r"\b(?:IMPORTANT|ATTENTION)(?:\s{1,3}[A-Z]{1,20}){0,3}\s{0,3}[:!]")
 
 
-# Of the scripts whose letters look like Latin ones, Cyrillic; units such as μs begin with a Greek letter.
-_MIXED = re.compile(r"[A-Za-z][\u0400-\u052f]|[\u0400-\u052f][A-Za-z]")
-
-
 def _mixed_letters(text: _Text) -> Iterator[_Finding]:
-    """Yield words whose letters are of two scripts, so that no list of words has them."""
-    for match in _MIXED.finditer(text.text) if text.is_prose else ():
-        message = f"`{match.group()}` has letters of two scripts, of which one looks like the other."
-        yield _Finding(match.start(), DECEPTIVE_TEXT, message, refuses=True)
+    """Yield words whose letters are of two scripts: no language has them, and no list of words does."""
+    for at, word in mixed_words(text.text) if text.is_prose else ():
+        message = f"`{word[:_MAX_SHOWN_CHARACTERS]}` has letters of two scripts, of which one looks like the other."
+        yield _Finding(at, DECEPTIVE_TEXT, message, refuses=True)
 
 
 def _instructions(text: _Text) -> Iterator[_Finding]:
-    # Letters that only look different are read alike; within code, they would shift the columns.
-    looked_at = text.text if text.is_code else _normalized(text.text)
+    read = reading(text.text)
+    # In code, underscores are within names.
+    looked_at = read.text if text.is_code else read.text.replace("_", _BETWEEN_WORDS)
     for pattern in (_ORDER, _SHOUT):
         for match in pattern.finditer(looked_at):
             words = " ".join(match.group().split()).lstrip(".!?:;,(\"'*#- ")
             message = f"“{words[:80]}” gives orders to whoever reads it. Say only what the skill does and returns."
-            yield _Finding(match.start(), INSTRUCTION, message, refuses=text.is_prose)
+            yield _Finding(read.places[match.start()], INSTRUCTION, message, refuses=text.is_prose)
 
 
 # --- Markup
