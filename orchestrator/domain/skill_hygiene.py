@@ -15,14 +15,13 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice
 from math import log2
 from typing import Any
 
 from orchestrator.domain.code_texts import texts_in
 from orchestrator.domain.execution import Language
 from orchestrator.domain.json_schema import under
-from orchestrator.domain.lookalikes import mixed_words, reading
+from orchestrator.domain.lookalikes import BLANKS, mixed_words, reading
 from orchestrator.domain.skills import Remark, SkillContent
 
 HIDDEN_UNICODE = "hidden_unicode"
@@ -100,7 +99,8 @@ def _deeper(place: str, inner: str) -> str:
 def _remarks_on(text: _Text) -> Iterator[Remark]:
     starts = [0, *(match.end() for match in re.finditer("\n", text.text))] if text.is_code else []
     for look in _LOOKS:
-        for finding in islice(look(text), _MAX_REMARKS_OF_A_KIND):
+        # Blanks in code, which are only remarked, must not crowd out what refuses it.
+        for finding in sorted(look(text), key=lambda finding: not finding.refuses)[:_MAX_REMARKS_OF_A_KIND]:
             place = text.place
             if text.is_code:
                 line = bisect_right(starts, finding.at)
@@ -113,8 +113,12 @@ def _remarks_on(text: _Text) -> Iterator[Remark]:
 _MAYBE_HIDDEN = re.compile(r"[^\t\n\r -~]")
 # Default ignorable, but letters, marks and spaces by their category.
 _IGNORABLE = re.compile(
-    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2028\u2029\u3164\ufe00-\ufe0f\uffa0\U000e0000-\U000e0fff]"
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2028\u2029\u3164\ufe00-\ufe0f\uffa0\U00013441\U00013442\U00016fe4"
+    "\U000e0000-\U000e0fff]"
 )
+_BLANK = re.compile(f"[{BLANKS}]")
+# French has such a space on the inner side of these, and numbers between their digits and before their unit.
+_NARROW_SPACE = re.compile("(?<=[«0-9])[\u00a0\u202f](?=\\S)|(?<=\\S)[\u00a0\u202f](?=[»:;?!%€$])")
 # Of the category of the invisible ones, but drawn: signs that enclose a number or a word.
 _DRAWN = re.compile("[\u0600-\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd]")
 # Later versions of Unicode than Python's put pictures and ideographs here.
@@ -134,6 +138,11 @@ _UNNAMED = {"Cc": "a control character", "Co": "a private-use character", "Cs": 
 def _hidden(text: _Text) -> Iterator[_Finding]:
     for match in _MAYBE_HIDDEN.finditer(text.text):
         character, at = match.group(), match.start()
+        if _BLANK.match(character):
+            if not _NARROW_SPACE.match(text.text, at):
+                message = f"{_named(character)} looks like a plain space. Write that, or an escape sequence."
+                yield _Finding(at, HIDDEN_UNICODE, message, refuses=not text.is_code)
+            continue
         category = unicodedata.category(character)
         if _IGNORABLE.match(character):
             hides = not _is_emoji_style(text.text, at)

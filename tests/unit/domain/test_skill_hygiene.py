@@ -76,6 +76,24 @@ def test_what_cannot_be_seen_is_refused_by_its_name(character, named):
     assert in_code(f"a{character}b") == ["hidden_unicode"]
 
 
+@pytest.mark.parametrize("blank", [*"\u2800\u3000\u2003\u1680\u2007\u205f\u303f\ufffc\U0001d159", "\u00a0", "\u202f"])
+def test_a_blank_that_looks_like_a_space_is_refused_but_remarked_in_code(blank):
+    for content in (
+        skill(description=f"Counts{blank}rows."),
+        skill(input={"properties": {f"a{blank}b": {}}}),
+        skill(examples=[{"a": f"a{blank}b"}]),
+    ):
+        (remark,) = remarks_on(content)
+        assert (remark.kind, remark.refuses) == ("hidden_unicode", True)
+        assert "looks like a plain space" in remark.message
+    (remark,) = remarks_on(skill(code=f'a = "{blank}"'))
+    assert (remark.kind, remark.place, remark.refuses) == ("hidden_unicode", "code:1:6", False)
+
+
+def test_blanks_do_not_crowd_out_what_cannot_be_seen():
+    assert remarks_on(skill(code="# " + "\u3000" * 100 + "\u202e"))[0].refuses
+
+
 def test_a_byte_order_mark_before_the_code_is_refused():
     (remark,) = remarks_on(skill(code="\ufeffdef run(input): ..."))
     assert (remark.kind, remark.place) == ("hidden_unicode", "code:1:1")
@@ -86,7 +104,7 @@ def test_a_byte_order_mark_before_the_code_is_refused():
     [
         "Zählt die Zeilen einer Tabelle – für „große“ Größen, 100 %.",  # noqa: RUF001
         "Compte les lignes d’une table : l’été, où ça ?",  # noqa: RUF001
-        "\u00a0\u3000 spaces of other widths",
+        "«\u00a0Combien\u00a0?\u00a0» coûte 10\u202f000\u00a0€, à 5\u00a0%",
         "تحسب عدد الصفوف في الجدول، ٣ صفوف",
         "می\u200cخواهم جدول را ببینم",  # Persian needs the non-joiner  # noqa: RUF001
         "क्\u200dष",  # as Devanagari needs the joiner
