@@ -453,9 +453,9 @@ _SHOUT = re.compile(r"\b(?:IMPORTANT|ATTENTION)(?:\s{1,3}[A-Z]{1,20}){0,3}\s{0,3
 
 def _mixed_letters(text: _Text) -> Iterator[_Finding]:
     """Yield words whose letters are of two scripts: no language has them, and no list of words does."""
-    for at, word in mixed_words(text.text) if text.is_prose else ():
+    for at, word in mixed_words(text.text) if not text.is_code else ():
         message = f"`{word[:_MAX_SHOWN_CHARACTERS]}` has letters of two scripts, of which one looks like the other."
-        yield _Finding(at, DECEPTIVE_TEXT, message, refuses=True)
+        yield _Finding(at, DECEPTIVE_TEXT, message, refuses=text.is_prose)
 
 
 def _instructions(text: _Text) -> Iterator[_Finding]:
