@@ -82,6 +82,12 @@ def _looks_like(character: str) -> str:
     return _LOOKS_LIKE.get(character, character)
 
 
+def reads_as_ascii(name: str) -> bool:
+    """Tell whether a name reads like another one in ASCII, by more than its accents."""
+    bases = [unicodedata.normalize("NFD", each)[0] for each in name if unicodedata.category(each)[0] != "M"]
+    return not all(base.isascii() for base in bases) and reading(name).text.isascii()
+
+
 # --- Words of mixed scripts
 
 # Words of other languages stand beside these without a space, and none of their signs looks like a letter of a word.

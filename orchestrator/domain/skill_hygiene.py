@@ -13,7 +13,7 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import log2
 from typing import Any
@@ -21,7 +21,7 @@ from typing import Any
 from orchestrator.domain.code_texts import texts_in
 from orchestrator.domain.execution import Language
 from orchestrator.domain.json_schema import under
-from orchestrator.domain.lookalikes import BLANKS, mixed_words, reading
+from orchestrator.domain.lookalikes import BLANKS, mixed_words, reading, reads_as_ascii
 from orchestrator.domain.skills import Remark, SkillContent
 
 HIDDEN_UNICODE = "hidden_unicode"
@@ -31,6 +31,7 @@ SECRET = "secret"  # noqa: S105 - the kind of a remark
 LONG_BASE64 = "long_base64"
 INSTRUCTION = "instruction"
 MARKUP = "markup"
+LEFT_OUT = "left_out"
 
 MAX_REMARKS = 50
 _MAX_REMARKS_OF_A_KIND = 5  # about one text
@@ -39,8 +40,19 @@ _MAX_PLACE_CHARACTERS = 200
 
 def remarks_on(content: SkillContent) -> tuple[Remark, ...]:
     """Return what is wrong with a skill's texts, first what refuses it."""
-    remarks = [remark for text in _texts(content) for remark in _remarks_on(text)]
-    return tuple(sorted(remarks, key=lambda remark: not remark.refuses)[:MAX_REMARKS])
+    remarks: list[Remark] = []
+    left_out: Counter[str] = Counter()
+    for text in _texts(content):
+        for look in _LOOKS:
+            findings = sorted(look(text), key=lambda finding: (not finding.refuses, finding.rank))
+            remarks += _remarks(text, findings[:_MAX_REMARKS_OF_A_KIND])
+            left_out.update(finding.kind for finding in findings[_MAX_REMARKS_OF_A_KIND:])
+    remarks.sort(key=lambda remark: not remark.refuses)
+    if left_out or len(remarks) > MAX_REMARKS:
+        left_out.update(remark.kind for remark in remarks[MAX_REMARKS - 1 :])
+        message = f"And {left_out.total()} more: {', '.join(sorted(left_out))}. Mend these, and the others are told."
+        remarks[MAX_REMARKS - 1 :] = [Remark(LEFT_OUT, message)]
+    return tuple(remarks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +74,7 @@ class _Finding:
     kind: str
     message: str
     refuses: bool
+    rank: int = 0  # those of the lowest come first
 
 
 def _texts(content: SkillContent) -> Iterator[_Text]:
@@ -96,16 +109,14 @@ def _deeper(place: str, inner: str) -> str:
     return inner if len(inner) <= _MAX_PLACE_CHARACTERS else f"{place}…"
 
 
-def _remarks_on(text: _Text) -> Iterator[Remark]:
-    starts = [0, *(match.end() for match in re.finditer("\n", text.text))] if text.is_code else []
-    for look in _LOOKS:
-        # Blanks in code, which are only remarked, must not crowd out what refuses it.
-        for finding in sorted(look(text), key=lambda finding: not finding.refuses)[:_MAX_REMARKS_OF_A_KIND]:
-            place = text.place
-            if text.is_code:
-                line = bisect_right(starts, finding.at)
-                place = f"{place}:{line}:{finding.at - starts[line - 1] + 1}"
-            yield Remark(finding.kind, finding.message, place, finding.refuses)
+def _remarks(text: _Text, findings: Sequence[_Finding]) -> Iterator[Remark]:
+    starts = [0, *(match.end() for match in re.finditer("\n", text.text))] if findings and text.is_code else []
+    for finding in findings:
+        place = text.place
+        if text.is_code:
+            line = bisect_right(starts, finding.at)
+            place = f"{place}:{line}:{finding.at - starts[line - 1] + 1}"
+        yield Remark(finding.kind, finding.message, place, finding.refuses)
 
 
 # --- What cannot be seen
@@ -229,20 +240,29 @@ def _encodings(text: _Text) -> Iterator[_Finding]:
 
 
 def _odd_names(text: _Text) -> Iterator[_Finding]:
-    """Yield names with letters that look like others, and with those that Python takes for others."""
+    """Yield names with letters that look like others, and with those that Python takes for others, each once."""
+    names: set[str] = set()
     for start, end in _code_in(text):
         for match in _NAME.finditer(text.text, start, end):
             name = match.group()
             # What cannot be in a name is a mistake that the language finds.
             odd = next((each for each in name if not each.isascii() and f"a{each}".isidentifier()), None)
-            if odd is None:
+            if odd is None or name in names:
                 continue
+            names.add(name)
             shown, meant = (word[:_MAX_SHOWN_CHARACTERS] for word in (name, _normalized(name)))
             if shown != meant and text.language is Language.PYTHON:
                 message = f"`{shown}` is `{meant}` to Python. Write it so."
             else:
                 message = f"`{shown}` has {_named(odd)}, which may look like another letter. Use ASCII in names."
-            yield _Finding(match.start(), DECEPTIVE_CODE, message, refuses=False)
+            yield _Finding(match.start(), DECEPTIVE_CODE, message, refuses=False, rank=_rank(name, meant))
+
+
+def _rank(name: str, meant: str) -> int:
+    """Put names that are made to mislead before those of other languages, which may be many."""
+    if meant.isascii() or any(mixed_words(name)):
+        return 0
+    return 1 if reads_as_ascii(name) else 2
 
 
 def _reordered(text: _Text) -> Iterator[_Finding]:

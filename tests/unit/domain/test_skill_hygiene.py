@@ -446,8 +446,20 @@ def test_what_refuses_comes_first_and_cannot_be_crowded_out():
     assert (remarks[0].kind, remarks[0].place) == ("hidden_unicode", "code:2:3")
 
 
-def test_of_one_kind_only_the_first_few_are_told():
-    assert kinds(code="\u200b" * 1000) == ["hidden_unicode"] * 5
+def test_of_one_kind_only_the_first_few_are_told_and_how_many_more_there_are():
+    *told, last = remarks_on(skill(code="\u200b" * 1000 + "# you must\n" * 7))
+    assert [remark.kind for remark in told] == ["hidden_unicode"] * 5 + ["instruction"] * 5
+    assert (last.kind, last.place, last.refuses) == ("left_out", "", False)
+    assert last.message.startswith("And 997 more: hidden_unicode, instruction.")
+
+
+def test_what_is_left_out_of_all_texts_is_counted():
+    *told, last = remarks_on(skill(examples=[{"a": ["you must"] * 200}]))
+    assert (len(told), last.message.split(":")[0]) == (MAX_REMARKS - 1, f"And {200 - len(told)} more")
+
+
+def test_as_many_remarks_as_there_may_be_are_all_told():
+    assert kinds(examples=[{"a": ["you must"] * MAX_REMARKS}]) == ["instruction"] * MAX_REMARKS
 
 
 HONEST = [
@@ -533,6 +545,23 @@ def test_a_name_that_python_takes_for_another_is_remarked():
 def test_a_name_with_a_letter_that_looks_like_another_is_remarked(language):
     message = f"`{ODD}` has U+0441 (CYRILLIC SMALL LETTER ES), which may look like another letter. Use ASCII in names."
     assert deceptions(f"a = 1; {ODD} = 2", language) == [("code:1:8", message)]
+
+
+@pytest.mark.parametrize("language", Language)
+@pytest.mark.parametrize("name", ["\u0430dmin", "p\u0430ss", "\u0440\u0430\u0441\u0441", WIDE])
+def test_names_of_other_languages_do_not_crowd_out_one_that_misleads(name, language):
+    others = [
+        "\u00e9t\u00e9",
+        "gr\u00f6\u00dfe",
+        "cafe\u0301",
+        "\u540d\u524d",
+        "\u0441\u043b\u043e\u0432\u043e",
+        "\u00e5r",
+    ]
+    code = "".join(f"{other} = 1\n" for other in others * 3)
+    remarks = remarks_on(skill(code=f"{code}{name} = 2\n", language=language))
+    assert (remarks[0].place, remarks[-1].kind) == ("code:19:1", "left_out")
+    assert remarks[-1].message.startswith("And 2 more: deceptive_code.")  # each name is remarked once
 
 
 @pytest.mark.parametrize("language", Language)
