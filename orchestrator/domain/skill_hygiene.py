@@ -15,6 +15,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import log2
 from typing import Any
 
@@ -27,6 +28,7 @@ from orchestrator.domain.skills import Remark, SkillContent
 HIDDEN_UNICODE = "hidden_unicode"
 DECEPTIVE_CODE = "deceptive_code"
 DECEPTIVE_TEXT = "deceptive_text"
+HIDDEN_CODE = "hidden_code"
 SECRET = "secret"  # noqa: S105 - the kind of a remark
 LONG_BASE64 = "long_base64"
 INSTRUCTION = "instruction"
@@ -166,6 +168,7 @@ def _hidden(text: _Text) -> Iterator[_Finding]:
             yield _Finding(at, HIDDEN_UNICODE, message, refuses=True)
 
 
+@lru_cache(maxsize=1 << 10)
 def _named(character: str) -> str:
     unnamed = _UNNAMED.get(unicodedata.category(character), "no character")
     return f"U+{ord(character):04X} ({unicodedata.name(character, unnamed)})"
@@ -284,6 +287,31 @@ def _code_in(text: _Text, *, with_comments_amid_it: bool = False) -> Iterator[tu
             yield start, found.start
             start = found.end
     yield start, len(text.text)
+
+
+# --- Code beside what is seen
+
+_WIDEST_GAP = 40
+_WIDEST_INDENTATION = 120
+_LONGEST_LINE = 500
+_SPACES = f" \\t{BLANKS}"
+_GAP = re.compile(rf"(?<![{_SPACES}])[{_SPACES}]{{{_WIDEST_GAP},}}+(?=[^\r\n])")
+_LONG_LINE = re.compile(rf"^[^\r\n]{{{_LONGEST_LINE}}}(?=[^\r\n])", re.MULTILINE)
+
+
+def _hidden_code(text: _Text) -> Iterator[_Finding]:
+    """Yield what stands so far to the right that whoever reads the code may not see it."""
+    if not text.is_code:
+        return
+    for match in _GAP.finditer(text.text):
+        width = match.end() - match.start()
+        is_indentation = match.start() == 0 or text.text[match.start() - 1] in "\r\n"
+        if not is_indentation or width >= _WIDEST_INDENTATION:
+            message = f"{width} blanks before this may hide it from whoever reads the code. Begin a line with it."
+            yield _Finding(match.end(), HIDDEN_CODE, message, refuses=False)
+    for match in _LONG_LINE.finditer(text.text):
+        message = f"What follows the first {_LONGEST_LINE} characters of a line is easily overlooked. Break the line."
+        yield _Finding(match.end(), HIDDEN_CODE, message, refuses=False, rank=1)
 
 
 # --- Secrets
@@ -506,6 +534,6 @@ def _markup(text: _Text) -> Iterator[_Finding]:
 
 
 _LOOKS = (
-    *(_hidden, _stray_returns, _encodings, _odd_names, _reordered),
+    *(_hidden, _stray_returns, _encodings, _odd_names, _reordered, _hidden_code),
     *(_secrets, _long_runs, _mixed_letters, _instructions, _markup),
 )

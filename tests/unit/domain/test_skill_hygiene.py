@@ -267,8 +267,9 @@ def test_what_is_no_secret_is_left_alone(code):
     ],
 )
 def test_data_that_nobody_can_review_is_refused(code):
-    (remark,) = remarks_on(skill(code=code))
+    remark, *others = remarks_on(skill(code=code))
     assert (remark.kind, remark.refuses) == ("long_base64", True)
+    assert {other.kind for other in others} <= {"hidden_code"}  # the line is long, too
     assert "Put data into a file, or get it from a tool." in remark.message
 
 
@@ -285,10 +286,10 @@ def test_data_in_an_example_is_refused_too():
         f'icon = "data:image/png;base64,{encoded(300)}"',
         "known = [\n" + "".join(f'    "{HEX[at : at + 64]}",\n' for at in range(40)) + "]",
         'known = """\n' + "\n".join(HEX[at : at + 64] for at in range(40)) + '\n"""',
-        "# " + "-" * 600,
-        "# " + "=" * 600,
-        "# " + "/" * 600,
-        "x = " + " + ".join(f"value_{number}" for number in range(300)),
+        "# " + "-" * 490,
+        "# " + "=" * 490,
+        "# " + "/" * 490,
+        "x = (" + " +\n".join(f"value_{number}" for number in range(300)) + ")",
         "\n".join(f"def a_function_with_quite_a_long_name_number_{number}(): ..." for number in range(50)),
     ],
 )
@@ -447,7 +448,7 @@ def test_what_refuses_comes_first_and_cannot_be_crowded_out():
 
 
 def test_of_one_kind_only_the_first_few_are_told_and_how_many_more_there_are():
-    *told, last = remarks_on(skill(code="\u200b" * 1000 + "# you must\n" * 7))
+    *told, last = remarks_on(skill(code="# \u200b\n" * 1000 + "# you must\n" * 7))
     assert [remark.kind for remark in told] == ["hidden_unicode"] * 5 + ["instruction"] * 5
     assert (last.kind, last.place, last.refuses) == ("left_out", "", False)
     assert last.message.startswith("And 997 more: hidden_unicode, instruction.")
@@ -667,6 +668,45 @@ def test_letters_of_all_languages_are_fine_in_comments_and_strings(code, languag
 @pytest.mark.parametrize(("code", "language"), each_with_its_language(CODE_OF_PYTHON, CODE_OF_TYPESCRIPT))
 def test_code_cannot_pose_as_a_comment_or_a_string(code, language):
     assert any(ODD in each.message for each in remarks_on(skill(code=code, language=language)))
+
+
+@pytest.mark.parametrize("language", Language)
+@pytest.mark.parametrize("blanks", [" " * 40, "\t" * 40, " \t" * 100])
+def test_code_behind_a_wide_gap_is_remarked(blanks, language):
+    (remark,) = remarks_on(skill(code=f"a = 1\nb = 2;{blanks}c()\n", language=language))
+    assert (remark.kind, remark.place, remark.refuses) == ("hidden_code", f"code:2:{len(blanks) + 7}", False)
+
+
+def test_code_that_is_indented_beyond_every_screen_is_remarked():
+    (remark,) = remarks_on(skill(code="if a:\n" + " " * 120 + "b()\n"))
+    assert (remark.kind, remark.place) == ("hidden_code", "code:2:121")
+
+
+def test_a_gap_of_other_blanks_is_as_wide():
+    assert [each.place for each in remarks_on(skill(code="a =" + " \u3000" * 20 + "1")) if each.kind == "hidden_code"]
+
+
+def test_a_long_line_is_remarked_where_it_gets_too_long():
+    lines = ["a" * 500, "a" * 501, "a" * 2000, "a" * 500 + "\r"]
+    remarks = remarks_on(skill(code="\n".join(lines) + "\n"))
+    assert [(each.kind, each.place) for each in remarks if not each.refuses] == [
+        ("hidden_code", "code:2:501"),
+        ("hidden_code", "code:3:501"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "a = 1" + " " * 39 + "# one",
+        "a = 1" + " " * 400,
+        "a = 1" + " " * 400 + "\r\n" + "\t" * 60 + "\nb = 2",
+        "f(a,\n" + " " * 80 + "b)",
+        " " * 119 + "a",
+    ],
+)
+def test_indented_and_aligned_code_is_fine(code):
+    assert kinds(code=code) == []
 
 
 SIZE = 64 * 1024
