@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from difflib import unified_diff
 from typing import Any
 
 from pydantic import Field
 
 from orchestrator.domain.access import Caller
 from orchestrator.domain.execution import Language
+from orchestrator.domain.line_diff import TooDifferent, hunks
 from orchestrator.domain.skills import SkillState, SkillVersion
 from orchestrator.faces.bodies import Body
 from orchestrator.service.skill_shelf import SkillShelf
-
-MOST_COMPARED_LINES = 1000  # the time to compare them grows faster than they do
 
 
 class RemarkBody(Body):
@@ -114,28 +112,24 @@ def skill_detail(caller: Caller, skill: SkillVersion, shelf: SkillShelf) -> Skil
 
 
 def difference(before: SkillVersion, after: SkillVersion) -> str:
-    """Show what changed between two versions: the code, and everything else as JSON."""
+    """Show what changed between two versions: the code, and everything else as JSON.
+
+    What is too different to be compared line by line is shown as all old lines and all new ones.
+    """
     if before.version == after.version:
         return ""
     old, new = _lines(before), _lines(after)
     names = f"{before.name}@{before.version[:12]}", f"@{after.version[:12]}"
-    if max(map(len, _apart(old, new))) > MOST_COMPARED_LINES:
-        head = f"--- {names[0]}\n+++ {names[1]}\n@@ -1,{len(old)} +1,{len(new)} @@\n"
-        return _shown("".join([head, *(f"-{line}" for line in old), *(f"+{line}" for line in new)]))
-    return _shown("".join(unified_diff(old, new, *names)))
+    try:
+        lines = list(hunks(old, new))
+    except TooDifferent:
+        lines = [f"@@ -1,{len(old)} +1,{len(new)} @@\n", *(f"-{line}" for line in old), *(f"+{line}" for line in new)]
+    return _shown("".join([f"--- {names[0]}\n", f"+++ {names[1]}\n", *lines]))
 
 
 def _shown(difference: str) -> str:
     """Make carriage returns visible, after the comparison: it must not take one for the sign that stands for it."""
     return difference.replace("␍", "␍ (U+240D)").replace("\r", "␍")
-
-
-def _apart(old: list[str], new: list[str]) -> tuple[list[str], list[str]]:
-    """Leave out the lines with which both begin and end."""
-    least = min(len(old), len(new))
-    start = next((at for at in range(least) if old[at] != new[at]), least)
-    end = next((at for at in range(least - start) if old[-1 - at] != new[-1 - at]), least - start)
-    return old[start : len(old) - end], new[start : len(new) - end]
 
 
 def _lines(skill: SkillVersion) -> list[str]:
