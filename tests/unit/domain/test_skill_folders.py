@@ -169,7 +169,6 @@ def test_what_was_exported_is_imported_as_the_same_version(description, code):
     assert skill.content == content
     assert skill.version == content.version
     assert not skill.was_changed
-    assert skill.require_unchanged() == content
 
 
 def test_an_export_is_easy_to_compare():
@@ -186,8 +185,6 @@ def test_a_skill_that_was_edited_is_read_and_is_known_to_be_a_new_version():
     skill = imported(files | {"weekly_report/code.py": "def run(input): ..."})
     assert skill.was_changed
     assert skill.content.code == "def run(input): ..."
-    with pytest.raises(InvalidRequest, match="weekly_report was changed after it was exported"):
-        skill.require_unchanged()
 
 
 def test_a_skill_that_was_written_by_hand_needs_no_version():
