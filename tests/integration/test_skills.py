@@ -117,8 +117,52 @@ async def test_a_skill_in_typescript_is_called_from_both_languages(place):
     assert (here["output"], there["output"]) == ("hey\n", "hey\n"), (here, there)
 
 
+LEAVES = {
+    "python": """
+import pathlib
+
+def run(input: dict) -> str:
+    folder = pathlib.Path("/workspace/out/charts")
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "größe 1.bin").write_bytes(bytes(range(256)) * input["times"])
+    return "left"
+""",
+    "typescript": """
+import { mkdirSync, writeFileSync } from 'node:fs';
+
+export default function run(input: { times: number }): string {
+  mkdirSync('/workspace/out/charts', { recursive: true });
+  const row = Buffer.from(Array.from({ length: 256 }, (_, at) => at));
+  writeFileSync('/workspace/out/charts/größe 1.bin', Buffer.concat(Array(input.times).fill(row)));
+  return 'left';
+}
+""",
+}
+FROM_THE_OTHER = {
+    "python": "import { leave } from '/workspace/skills/leave.js';\nconsole.log(await leave({ times: %d }));",
+    "typescript": "from skills import leave\nprint(leave(times=%d))",
+}
+
+
+@pytest.mark.parametrize("language", ["python", "typescript"])
+async def test_files_that_a_skill_leaves_come_to_a_program_in_the_other_language(place, language):
+    example = [{"input": {"times": 1}}]
+    saved = await save(place.developer, LEAVES[language], name="leave", language=language, examples=example)
+    assert saved["state"] == "proven", saved
+    other = {"python": place.developer.typescript, "typescript": place.developer.python}[language]
+    reply = await other(FROM_THE_OTHER[language] % 4)
+    assert (reply["output"], [(file["name"], file["bytes"]) for file in reply["files"]]) == (
+        "left\n",
+        [("charts/größe 1.bin", 1024)],
+    ), reply
+    too_large = await other(FROM_THE_OTHER[language] % 4000)
+    assert "It leaves more than 768 KiB in /workspace/out" in too_large["stderr"], too_large
+
+
 WRONG = {  # after a call that is right
-    "python": ECHO.replace("    return", "    echo(text='first')\n    return").replace("[echo(text=", "[echo(texxt="),
+    "python": ECHO.replace("    return", "    echo(text='first')\n    return").replace(
+        'echo(text=input["text"])', 'echo({"texxt": input["text"]})'
+    ),
     "typescript": ECHO_IN_TYPESCRIPT.replace("  const", "  await echo({ text: 'first' });\n  const").replace(
         "echo({ text: input", "echo({ texxt: input"
     ),
@@ -145,7 +189,7 @@ async def test_a_skill_that_uses_ones_own_skill_is_checked_with_it(place):
     saved = await save(place.developer, outer, name="outer", examples=one)
     assert saved["state"] == "proven", saved["remarks"]
     wrong = await save(place.developer, outer.replace("text=", "txt="), name="outer", examples=one)
-    assert [each["kind"] for each in wrong["remarks"]] == ["check"]
+    assert [each["kind"] for each in wrong["remarks"]] == ["check", "replaces"]
 
 
 @pytest.mark.parametrize("language", ["python", "typescript"])

@@ -57,9 +57,13 @@ class Skill(Tool):
         """Put the files that the skill left where it left them in its own sandbox."""
         if result.get("isError"):
             return result
+        others = []
         for each in result.get("content") or ():
-            _keep(each["resource"])
-        return {**result, "content": []}
+            if each.get("type") == "resource":
+                _keep(each["resource"])
+            else:
+                others.append(each)
+        return {**result, "content": others}
 
 
 def refuse(name: str, version: str, drift: list[str]) -> None:

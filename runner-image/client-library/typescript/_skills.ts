@@ -75,12 +75,13 @@ async function filesLeft(name: string): Promise<Record<string, string>> {
 
 /** Puts the files that a skill left where it left them in its own sandbox. */
 async function keepFiles(result: CallResult): Promise<CallResult> {
-  for (const { resource } of (result.content ?? []) as { resource: { uri: string; blob: string } }[]) {
+  const contents = (result.content ?? []) as { type: string; resource: { uri: string; blob: string } }[];
+  for (const { resource } of contents.filter(({ type }) => type === 'resource')) {
     const path = decodeURIComponent(resource.uri.replace('file://', ''));
     await mkdir(dirname(path), { recursive: true });
     await writeFile(path, Buffer.from(resource.blob, 'base64'));
   }
-  return { ...result, content: [] };
+  return { ...result, content: contents.filter(({ type }) => type !== 'resource') };
 }
 
 const about = (name: string): { server: string; tool: string } => ({ server: 'skills', tool: name });

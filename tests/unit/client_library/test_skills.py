@@ -285,5 +285,5 @@ def test_a_whole_program_prints_or_returns_its_result(place: Place) -> None:
     place.add(chain(place, "first"))
     assert place.output(ANSWER[place.language]) == "done"
     assert place.requests("/return") == []
-    assert place.output(ANSWER[place.language], CODE_EXECUTOR_RETURNS="1") == ""
-    assert place.requests("/return") == [{"value": "done"}]
+    assert place.output(ANSWER[place.language], CODE_EXECUTOR_RETURNS="the result") == ""
+    assert place.requests("/return") == [{"value": "done", "files": {}}]
