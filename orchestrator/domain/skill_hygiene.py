@@ -29,6 +29,7 @@ HIDDEN_UNICODE = "hidden_unicode"
 DECEPTIVE_CODE = "deceptive_code"
 DECEPTIVE_TEXT = "deceptive_text"
 HIDDEN_CODE = "hidden_code"
+REACHES_AROUND = "reaches_around"
 SECRET = "secret"  # noqa: S105 - the kind of a remark
 LONG_BASE64 = "long_base64"
 INSTRUCTION = "instruction"
@@ -314,6 +315,20 @@ def _hidden_code(text: _Text) -> Iterator[_Finding]:
         yield _Finding(match.end(), HIDDEN_CODE, message, refuses=False, rank=1)
 
 
+_REACHES_AROUND = {
+    Language.PYTHON: re.compile(r"\b(?:importlib|__import__|subprocess|_client|_code)\b|(?<![.\w])(?:exec|eval)\b"),
+    Language.TYPESCRIPT: re.compile(r"\b(?:child_process|createRequire|_client|_code|new Function)\b|(?<![.\w])eval\b"),
+}
+
+
+def _reaches_around(text: _Text) -> Iterator[_Finding]:
+    """Yield what may call or run what the imports do not show."""
+    pattern = _REACHES_AROUND.get(text.language) if text.language is not None else None
+    for match in pattern.finditer(text.text) if pattern is not None else ():
+        message = f"`{match[0]}` can run what `tools` does not name. Read what it is used for."
+        yield _Finding(match.start(), REACHES_AROUND, message, refuses=False)
+
+
 # --- Secrets
 
 
@@ -534,6 +549,6 @@ def _markup(text: _Text) -> Iterator[_Finding]:
 
 
 _LOOKS = (
-    *(_hidden, _stray_returns, _encodings, _odd_names, _reordered, _hidden_code),
+    *(_hidden, _stray_returns, _encodings, _odd_names, _reordered, _hidden_code, _reaches_around),
     *(_secrets, _long_runs, _mixed_letters, _instructions, _markup),
 )

@@ -121,7 +121,10 @@ class SkillReach:
 
     def as_tool(self, skill: SkillVersion, own: Mapping[str, SkillVersion] | None = None) -> Tool:
         known = [self._tools.get(path) for path in self._tools_of(skill.content, own)]
-        only_reads = all(tool is not None and tool.annotations.get("readOnlyHint") is True for tool in known)
+        # What declares nothing is not said to only read: in a program's own process it may call what that may.
+        only_reads = bool(known) and all(
+            tool is not None and tool.annotations.get("readOnlyHint") is True for tool in known
+        )
         return Tool(
             server=SKILLS,
             name=skill.name,

@@ -903,3 +903,28 @@ def test_an_order_in_disguise_within_code_is_noted_where_it_stands(text):
 def test_an_ordinary_name_of_a_property_is_no_order():
     assert kinds(input={"properties": {"system_prompt": {"type": "string"}, "current_instructions": {}}}) == []
     assert kinds(code="def you_must(always_use_this): ...") == []
+
+
+# Code that can call what is not declared.
+
+
+@pytest.mark.parametrize(
+    ("language", "code"),
+    [
+        ("python", "from servers._client import ask"),
+        ("python", "import importlib"),
+        ("python", "x = eval(text)"),
+        ("python", "import skills._code.other"),
+        ("typescript", "import { ask } from '../../servers/_client.js';"),
+        ("typescript", "const run = new Function('a', 'return a');"),
+        ("typescript", "import { execSync } from 'node:child_process';"),
+    ],
+)
+def test_code_that_can_run_what_is_not_declared_is_remarked(language, code):
+    (remark,) = remarks_on(skill(code=code, language=language))
+    assert (remark.kind, remark.place.startswith("code:1:"), remark.refuses) == ("reaches_around", True, False)
+
+
+@pytest.mark.parametrize("code", ["import re\nWORD = re.compile('a')\n", "model.eval()\n", "executor = evaluate(x)\n"])
+def test_names_that_only_look_like_that_are_fine(code):
+    assert remarks_on(skill(code=code)) == ()

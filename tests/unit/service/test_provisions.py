@@ -46,11 +46,11 @@ async def test_nothing_is_gathered_twice_until_a_contributor_changes():
     provisions.put_in_force(provisions.gather([ADMIN]))
     before = [await provisions.for_role(ADMIN, Language.PYTHON) for _ in range(5)]
     provisions.put_in_force(provisions.gather([ADMIN]))
-    assert (first.asked, second.asked) == (2, 2)
+    assert (first.asked, second.asked) == (4, 4)  # for the role, and for sandboxes that are nobody's
     second.version = 1
     assert await provisions.for_role(ADMIN, Language.PYTHON) == before[0]
     provisions.put_in_force(provisions.gather([ADMIN]))
-    assert (first.asked, second.asked) == (4, 4)
+    assert (first.asked, second.asked) == (8, 8)
     assert before[0][0] != (await provisions.for_role(ADMIN, Language.PYTHON))[0]
 
 
@@ -61,7 +61,19 @@ async def test_a_role_that_nobody_has_gathered_for_gets_its_files_all_the_same()
     for _ in range(3):
         _, files = await provisions.for_role(DEVELOPER, Language.PYTHON)
         assert files == {"a.python": "developer 0"}
-    assert contributor.asked == 3
+    assert contributor.asked == 5
+
+
+async def test_bare_sandboxes_are_wanted_for_a_while_after_one_was_used():
+    provisions = Provisions([Contributor("a")])
+    provisions.put_in_force(provisions.gather([ADMIN]))
+    book = AccessBook({"x": ADMIN}, {}, ())
+    assert len(provisions.recipes(book)) == 2
+    recipe, files = await provisions.bare(Language.PYTHON)
+    assert files == {"a.python": "(nobody) 0"}
+    assert recipe in provisions.recipes(book)
+    provisions.put_in_force(provisions.gather([ADMIN]))
+    assert recipe in provisions.recipes(book)
 
 
 async def test_files_whose_contents_could_be_confused_have_different_recipes():
