@@ -211,7 +211,7 @@ class SkillSaving:
         except InvalidRequest as error:
             if draft.language is not None or draft.code is None:
                 raise
-            hint = f"It is taken for {source.language}, because `language` is not given."
+            hint = "The code is taken for TypeScript, because `language` is not given."
             raise InvalidRequest(f"{error.message} {hint}") from None
 
     async def _source(self, caller: Caller, draft: SkillDraft) -> _Source:

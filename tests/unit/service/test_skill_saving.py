@@ -551,7 +551,7 @@ async def test_a_skill_that_imports_itself_is_refused_before_it_is_there(world):
 async def test_code_in_a_language_that_was_not_given_says_what_it_was_taken_for(world):
     world.executions.examined = {"ok": False, "problem": "Line 1: a syntax error."}
     told = await refusal(world.save(language=None))
-    assert told.endswith("It is taken for typescript, because `language` is not given.")
+    assert told.endswith("The code is taken for TypeScript, because `language` is not given.")
 
 
 async def test_what_only_the_proof_saw_is_marked_as_observed(world):
