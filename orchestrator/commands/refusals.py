@@ -31,8 +31,8 @@ HINTS = {
     "CODE_EXECUTOR_JOURNAL_PROGRAMS is keep, for CODE_EXECUTOR_PROGRAM_TTL_SECONDS.",
     "skill_not_found": "'code-executor skills' lists those that you may use. One that calls a tool which your role may "
     "not call is not shown.",
-    "skill_not_proven": "'code-executor skills show NAME' says what was found. Mend the skill and save it again: only "
-    "what is proven can be approved.",
+    "skill_not_proven": "Only a skill that is proven, and that uses only what is approved, can be approved. "
+    "'code-executor skills show NAME' says what its proof found.",
     "too_many_skills": "Retire skills that you no longer need with 'code-executor skills retire NAME', or raise "
     "CODE_EXECUTOR_MAX_SKILLS_PER_AUTHOR.",
     "tool_denied": "'code-executor tools' lists those that you may use. An operator can extend the role in roles.json.",

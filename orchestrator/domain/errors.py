@@ -384,7 +384,7 @@ class SkillRefused(OrchestratorError):
 
 
 class SkillStale(OrchestratorError):
-    """Save the skill again, with code that fits the tools as they are now."""
+    """Save the skill again, with the same code if that fits the tools as they are now."""
 
     code = "skill_stale"
     category = Category.CONFLICT
@@ -399,7 +399,7 @@ class SkillNotProven(OrchestratorError):
 
 
 class ApprovalDenied(OrchestratorError):
-    """Let somebody else do it: a key whose role has approvesSkills in roles.json and, to approve, not the author's."""
+    """Let somebody else do it: a key whose role has approvesSkills in roles.json. An author's cannot approve."""
 
     code = "approval_denied"
     category = Category.DENIED

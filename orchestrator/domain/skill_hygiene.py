@@ -316,15 +316,22 @@ def _hidden_code(text: _Text) -> Iterator[_Finding]:
 
 
 _REACHES_AROUND = {
-    Language.PYTHON: re.compile(r"\b(?:importlib|__import__|subprocess|_client|_code)\b|(?<![.\w])(?:exec|eval)\b"),
-    Language.TYPESCRIPT: re.compile(r"\b(?:child_process|createRequire|_client|_code|new Function)\b|(?<![.\w])eval\b"),
+    Language.PYTHON: re.compile(
+        r"\b(?:importlib|__import__|__builtins__|subprocess|runpy|ctypes|_client|_code)\b|\bos\.(?:system|exec|spawn|popen)"
+        r"|(?<![.\w])(?:exec|eval)\b"
+    ),
+    Language.TYPESCRIPT: re.compile(
+        r"\b(?:child_process|createRequire|worker_threads|_client|_code)\b|\bnode:vm\b|(?<![.\w])(?:eval|Function *\()"
+        r"|\bimport *\( *(?![ '\"])"
+    ),
 }
 
 
 def _reaches_around(text: _Text) -> Iterator[_Finding]:
     """Yield what may call or run what the imports do not show."""
     pattern = _REACHES_AROUND.get(text.language) if text.language is not None else None
-    for match in pattern.finditer(text.text) if pattern is not None else ():
+    first = {match[0]: match for match in reversed([*pattern.finditer(text.text)])} if pattern is not None else {}
+    for match in first.values():
         message = f"`{match[0]}` can run what `tools` does not name. Read what it is used for."
         yield _Finding(match.start(), REACHES_AROUND, message, refuses=False)
 

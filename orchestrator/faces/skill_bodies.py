@@ -75,7 +75,9 @@ class SkillDetail(SavedSkill):
     output: dict[str, Any]
     examples: list[dict[str, Any]]
     touches: list[TouchedBody] = Field(description="Every tool that it calls, also through the skills that it uses.")
-    approved_version: str | None = Field(description="The version of this name that is approved now.")
+    approved_version: str | None = Field(
+        description="The version of this name that is approved now; null if it is stale."
+    )
     version_in_use: str | None = Field(description="The version that your programs get by this name; null if none.")
     difference: str = Field(description="The difference from the approved version, as a unified diff; may be empty.")
 
@@ -105,7 +107,7 @@ def skill_detail(caller: Caller, skill: SkillVersion, shelf: SkillShelf) -> Skil
             TouchedBody(tool=each.path, read_only=each.read_only, is_there=each.is_there)
             for each in shelf.reach.touched(skill)
         ],
-        approved_version=approved.version if approved is not None else None,
+        approved_version=approved.version if approved is not None and not approved.drift else None,
         version_in_use=shelf.version_in_use(caller, skill.name),
         difference=difference(approved, skill) if approved is not None else "",
     )

@@ -17,7 +17,7 @@ from orchestrator.domain.skills import BUILT_IN, SkillState, SkillVersion, Versi
 from orchestrator.domain.tools import Tool
 from orchestrator.domain.upstream import UpstreamState, UpstreamStatus
 from orchestrator.service.budget import Budget as Places
-from orchestrator.service.skill_proofs import TOO_SLOW, ProofFailed, Proven, SkillProofs, candidate_of
+from orchestrator.service.skill_proofs import TOO_SLOW, Candidate, ProofFailed, Proven, SkillProofs, candidate_of
 from orchestrator.service.skill_shelf import SkillShelf
 
 log = structlog.get_logger()
@@ -166,14 +166,16 @@ class SkillDrift:
         if packed is None or skill.proof is None:
             return
         proven = await asyncio.to_thread(Proven.unpacked, packed)
-        drift, renewed = await asyncio.to_thread(_drift, proven, tools), None
+        needed, codes = self._reach.needs(skill.content, self._reach.beside(skill))
+        every = (*tools, *needed)  # of skills in its own process the calls are recorded, too
+        drift, renewed = await asyncio.to_thread(_drift, proven, every), None
         if not drift:
             try:
-                await self._replay(skill, proven, tools)
-                renewed = await asyncio.to_thread(Proven(proven.runs, _renewed(proven, tools)).packed)
+                await self._replay(skill, proven, candidate_of(skill, tools, needed, codes))
+                renewed = await asyncio.to_thread(Proven(proven.runs, _renewed(proven, every)).packed)
             except ProofFailed as failure:
                 # Whoever may use it reads this, and only the author may read what was recorded.
-                drift = [*_changes(proven, tools), failure.summary]
+                drift = [*_changes(proven, every), failure.summary]
         if drift:
             self._stale_with[skill.key] = digests
             await self._mark(skill, drift[:MOST_DIFFERENCES])
@@ -182,13 +184,12 @@ class SkillDrift:
         log.info("skill.proven_again", skill=skill.name, version=skill.version)
         await self._shelf.change_proof(skill, proof, recording=renewed)
 
-    async def _replay(self, skill: SkillVersion, proven: Proven, tools: Sequence[Tool]) -> None:
-        needed, codes = self._reach.needs(skill.content, self._reach.beside(skill))
+    async def _replay(self, skill: SkillVersion, proven: Proven, candidate: Candidate) -> None:
         left = _seconds_for(skill)
         for run in proven.runs:
             if left < LEAST_SECONDS:
                 raise ProofFailed("replay", TOO_SLOW)
-            left -= await self._proofs.replay(REPLAYER, candidate_of(skill, tools, needed, codes), run, left)
+            left -= await self._proofs.replay(REPLAYER, candidate, run, left)
 
     async def _mark(self, skill: SkillVersion, drift: Sequence[str]) -> None:
         if skill.proof is not None and tuple(drift) != skill.drift:

@@ -154,16 +154,17 @@ class SkillSaving:
         if made.proof is None and saved.proof is not None:
             return Remark("kept", f"It stays {saved.effective_state}: the same content was proven before.")
         in_use = self._shelf.usable(caller, saved.name)
-        if saved.proof is None and in_use is not None and in_use.version != saved.version:
-            return Remark("replaces", f"{_named(in_use)} stays in use.")
+        if in_use is not None and in_use.version != saved.version:
+            way = f" `{_retiring(in_use)}` gives way to this one." if saved.proof is not None else ""
+            return Remark("replaces", f"{_named(in_use)} stays in use for your key.{way}")
         approved = self._shelf.approved(saved.name)
         is_other = approved is not None and approved.version != saved.version and self._shelf.shows(caller, approved)
-        if approved is None or not is_other or saved.proof is None or approved.drift:
+        if approved is None or not is_other or in_use is None or approved.drift:
             return None
         return Remark(
             "replaces",
             f"Programs of your key get it now; others get {_named(approved, begins=False)} until this one is approved. "
-            f"`code-executor skills retire {saved.name} --version {saved.version[:12]}` takes it back.",
+            f"`{_retiring(saved)}` takes it back.",
         )
 
     async def _found_out(self, caller: Caller, draft: SkillDraft, source: _Source, progress: Progress) -> _Found:
@@ -257,7 +258,8 @@ class SkillSaving:
 
     def _declared(self, caller: Caller, paths: Sequence[str] | None) -> list[Tool]:
         """Return the tools of these paths; what the caller may not call itself, its skill may not declare."""
-        own = [*self._shelf.own_tools(caller, caller.role)]
+        mine = self._shelf.own_of(caller.key_name)
+        own = [self._shelf.reach.as_tool(skill, mine) for skill in mine.values() if not skill.drift]
         if any(path.startswith(f"{SKILLS}/") for path in paths or ()):  # what was just approved is not listed yet
             own += [self._shelf.reach.as_tool(skill) for skill in self._shelf.approved_for(caller)]
         declared = []
@@ -272,6 +274,8 @@ class SkillSaving:
             try:
                 declared.append(self._toolbox.callable_tool(caller.role, server, name, own))
             except (ToolDenied, ToolNotFound) as error:
+                if server == SKILLS and name in self._shelf.own(caller) and name not in mine:
+                    raise InvalidRequest(f"`tools` names {path}, whose proof failed: mend that first.") from error
                 raise InvalidRequest(
                     f"`tools` must name tools that you may call, as SERVER/TOOL. {error.message}"
                 ) from error
@@ -428,6 +432,10 @@ def _unused(found: _Found, runs: Sequence[Run]) -> list[Remark]:
 
 def _undeclared(paths: Sequence[str]) -> Remark:
     return Remark("undeclared", f"The code imports {', '.join(paths[:5])}, which `tools` must name.", "tools")
+
+
+def _retiring(skill: SkillVersion) -> str:
+    return f"code-executor skills retire {skill.name} --version {skill.version[:12]}"
 
 
 def _named(used: SkillVersion, *, begins: bool = True) -> str:

@@ -129,7 +129,8 @@ class SkillShelf:
             approved = self._approved.get(skill.name)
             if approved is None or _is_stale(approved) or not self.shows(caller, approved):
                 own[skill.name] = skill
-        return {**own, **self.own_of(caller.key_name)}
+        own |= self.own_of(caller.key_name)
+        return {name: skill for name, skill in own.items() if self.reach.is_for(caller.role, skill)}
 
     def own_of(self, author: str) -> dict[str, SkillVersion]:
         """Return the proven versions of an author by name: those that its programs and its other skills get.
@@ -206,7 +207,10 @@ class SkillShelf:
         open_ones = [skill for skill in self._open_of(caller.key_name) if skill.name == name]
         approved = self._approved.get(name)
         own = [approved] if approved is not None and approved.author == caller.key_name else []
-        found = [skill for skill in (*own, *open_ones) if version is None or _begins(skill, version)]
+        if version is None:  # the one that the author would use, if there is one
+            found = [*open_ones, *own, *(skill for skill in (self.own(caller).get(name),) if skill is not None)]
+        else:
+            found = [skill for skill in (*own, *open_ones) if _begins(skill, version)]
         return found[-1] if found else None
 
     def _missing(self, caller: Caller, name: str) -> SkillNotFound:
@@ -311,7 +315,7 @@ class SkillShelf:
                 return found
             authors = {skill.author for skill in self._saved.values() if skill.version == version}
             if caller.key_name in authors:
-                raise ApprovalDenied("Whoever saved a skill must not approve it.")
+                raise ApprovalDenied("Your key saved the same content, or imported it, and so counts as its author.")
             if found.effective_state is SkillState.STALE:
                 raise SkillStale(f"The tools that {name} calls have changed. {' '.join(found.drift)}")
             if found.state is not SkillState.PROVEN:

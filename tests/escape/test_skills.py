@@ -316,7 +316,8 @@ async def test_files_of_a_nested_skill_go_nowhere_but_where_files_go(place, path
     assert (await saved(place.developer, code))["state"] == "proven"
     program = "import { attack } from '/workspace/skills/attack.js';\nconsole.log(await attack({}));"
     reply = await place.developer.typescript(program, check="off")
-    assert "paths within /workspace/out" in reply["stderr"], reply
+    told = "at most 100 files" if len(path) > 255 else "paths within /workspace/out"
+    assert told in reply["stderr"], reply
     assert "forged" not in reply["output"]
 
 

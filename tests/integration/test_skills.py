@@ -155,8 +155,9 @@ async def test_files_that_a_skill_leaves_come_to_a_program_in_the_other_language
         "left\n",
         [("charts/größe 1.bin", 1024)],
     ), reply
+    assert (await other(FROM_THE_OTHER[language] % 3072))["files"][0]["bytes"] == 768 * 1024
     too_large = await other(FROM_THE_OTHER[language] % 4000)
-    assert "It leaves more than 768 KiB in /workspace/out" in too_large["stderr"], too_large
+    assert "It leaves more than 100 files or 768 KiB in /workspace/out" in too_large["stderr"], too_large
 
 
 WRONG = {  # after a call that is right

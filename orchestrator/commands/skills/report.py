@@ -220,7 +220,7 @@ def _next_step(name: str, state: SkillState, *, is_in_use: bool | None) -> str:
                 return f"others can use it once somebody else has run {approve}"
             if is_in_use:
                 return f"you can use it now; others can once somebody else has run {approve}"
-            return f"it is not in use yet, not even for you: somebody else has to run {approve} first"
+            return "you cannot use it now, because a tool that it calls is not there or has changed"
         case SkillState.APPROVED:
             return "this version was approved before and still is"
         case SkillState.STALE:

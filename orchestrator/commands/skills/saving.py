@@ -114,7 +114,7 @@ def save(
 
 
 def _is_in_use(saved: Json) -> bool | None:
-    """Tell whether one's programs get this version, if that can be known: what is built in comes before it."""
+    """Tell whether one's programs get this version, if that can be known."""
     about = path_of(saved["name"]), [("version", saved["version"])]
     try:
         found = asyncio.run(api_client().get(*about))

@@ -29,9 +29,10 @@ DECODED_BYTES = 4 * 1024
 MAX_MEMBER_BYTES = 256 * 1024
 # Of what a skill hands back: its result, and the files that it leaves.
 MAX_RETURNED_BYTES = 1024 * 1024
+MAX_LEFT_BYTES = 768 * 1024  # of all files together
 MAX_FILES_LEFT = 100
 MAX_PATH_CHARACTERS = 255
-RETURNED = {"value": "The result", "files": "The files"}
+MOST_RETURNED = {"value": MAX_RETURNED_BYTES, "files": 2 * MAX_LEFT_BYTES}  # as JSON
 _QUICKLY_READ_PARTS = 1000
 
 Order = Mapping[str, Any]
@@ -57,16 +58,23 @@ class UsedOrder(BaseModel):
 
 def files_left(files: object) -> Mapping[str, str]:
     """Read the files that a skill leaves to the program that called it, as base64 by their path in /workspace/out."""
-    if not isinstance(files, dict) or len(files) > MAX_FILES_LEFT:
-        raise InvalidArguments(f"`files` must be an object of at most {MAX_FILES_LEFT} files.")
+    if not isinstance(files, dict):
+        raise InvalidArguments("`files` must be an object.")
+    size = 0
     for path, content in files.items():
         parts = path.split("/")
-        if len(path) > MAX_PATH_CHARACTERS or not path.isprintable() or not all(parts) or {".", ".."} & {*parts}:
+        if not all(parts) or {".", ".."} & {*parts} or any(ord(each) < 32 or each in "\x7f\\" for each in path):
             raise InvalidArguments("`files` must have paths within /workspace/out.")
         try:
-            b64decode(content, validate=True)
+            path.encode()
+            size += len(b64decode(content, validate=True))
         except (TypeError, ValueError):
-            raise InvalidArguments("`files` must have contents as base64.") from None
+            raise InvalidArguments("`files` must have names in Unicode and contents as base64.") from None
+    if len(files) > MAX_FILES_LEFT or size > MAX_LEFT_BYTES or any(len(path) > MAX_PATH_CHARACTERS for path in files):
+        raise LimitExceeded(
+            f"A skill must leave at most {MAX_FILES_LEFT} files with {MAX_LEFT_BYTES // 1024} KiB in all, and names of "
+            f"at most {MAX_PATH_CHARACTERS} characters."
+        )
     return files
 
 
@@ -132,9 +140,10 @@ def _decoded(scan: JsonScan, name: str, span: Span) -> Any:
         if not text.startswith(b'"'):
             return None  # no picture; decoded, it could be many times as large
         return json.loads(text) if b"\\" in text else text[1:-1].decode()
-    if name in RETURNED and len(text) > MAX_RETURNED_BYTES:
-        raise LimitExceeded(f"{RETURNED[name]} of a skill must have at most {MAX_RETURNED_BYTES} bytes as JSON.")
-    if name not in RETURNED and len(text) > MAX_MEMBER_BYTES:
+    if name in MOST_RETURNED and len(text) > MOST_RETURNED[name]:
+        what = "The result" if name == "value" else "The names and contents of the files"
+        raise LimitExceeded(f"{what} of a skill must have at most {MOST_RETURNED[name]} bytes as JSON.")
+    if name not in MOST_RETURNED and len(text) > MAX_MEMBER_BYTES:
         raise InvalidArguments(f"`{name}` must have at most {MAX_MEMBER_BYTES} bytes.")
     # The parser gives way to other threads only where it has Python to run: the hook that changes nothing.
     return json.loads(text, object_hook=lambda value: value)

@@ -102,7 +102,9 @@ def _told(saved: SkillVersion, in_use: str | None) -> str:
     content = saved.content
     calls = ", ".join(content.tools) or "no tool"
     lines = [f"{usage(content)}: {saved.effective_state}, version {saved.version[:12]}, calls {calls}"]
-    lines += [f"{remark.kind}: {remark.message}" for remark in saved.remarks]
+    lines += [
+        f"{remark.kind}: {remark.message}{f' ({remark.place})' if remark.place else ''}" for remark in saved.remarks
+    ]
     return "\n".join([*lines, *saved.drift, _next_step(saved, in_use)])
 
 
@@ -111,8 +113,10 @@ def _next_step(saved: SkillVersion, in_use: str | None) -> str:
     match state:
         case SkillState.DRAFT:
             return "It is a draft: fix it and save it again under the same name."
-        case SkillState.PROVEN if in_use != saved.version:
-            return "You cannot use it now, because a server that it calls is not connected."
+        case SkillState.APPROVED | SkillState.PROVEN if in_use not in (None, saved.version):
+            return "Your key goes on with the other version."
+        case SkillState.PROVEN if in_use is None:
+            return "You cannot use it now, because a tool that it calls is not there or has changed."
         case SkillState.PROVEN:
             return "You can use it now. Others can once somebody with the right to do so has approved it."
         case SkillState.APPROVED:

@@ -17,7 +17,7 @@ from .errors import SkillError, SkillStale
 
 MAX_DEPTH = 3
 OUT = "/workspace/out"
-MOST_LEFT_BYTES = 768 * 1024  # as base64, what the gateway takes
+MOST_LEFT, MOST_LEFT_BYTES = 100, 768 * 1024  # what the gateway takes
 
 # The skills that are being run, the outermost first: those that wait for this sandbox, then those in this process.
 _around: ContextVar[tuple[str, ...]] = ContextVar(
@@ -60,7 +60,10 @@ class Skill(Tool):
         others = []
         for each in result.get("content") or ():
             if each.get("type") == "resource":
-                _keep(each["resource"])
+                try:
+                    _keep(each["resource"])
+                except OSError as error:
+                    raise SkillError(f"A file that it left cannot be kept: {error}", **self._about) from None
             else:
                 others.append(each)
         return {**result, "content": others}
@@ -92,8 +95,8 @@ def _left(name: str) -> dict[str, str]:
             if os.path.islink(path) or not os.path.isfile(path):
                 continue
             size += os.path.getsize(path)
-            if size > MOST_LEFT_BYTES:
-                most = f"{MOST_LEFT_BYTES // 1024} KiB"
+            if size > MOST_LEFT_BYTES or len(files) == MOST_LEFT:
+                most = f"{MOST_LEFT} files or {MOST_LEFT_BYTES // 1024} KiB"
                 message = f"It leaves more than {most} in {OUT}: too much for a program in another language."
                 raise SkillError(message, server="skills", tool=name)
             with open(path, "rb") as file:

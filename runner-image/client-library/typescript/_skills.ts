@@ -1,7 +1,8 @@
 // Calls skills: those in TypeScript here, in this process, and the others through the gateway, in a sandbox of their own.
 
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { dirname, join, relative } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 
@@ -14,7 +15,7 @@ export type Skill = Tool & { isHere?: boolean };
 
 const MAX_DEPTH = 3;
 const OUT = '/workspace/out';
-const MOST_LEFT_BYTES = 768 * 1024; // as base64, what the gateway takes
+const [MOST_LEFT, MOST_LEFT_BYTES] = [100, 768 * 1024]; // what the gateway takes
 const codeFolder = `${dirname(dirname(fileURLToPath(import.meta.url)))}/skills/_code`;
 
 /** The skills that are being run, the outermost first: those that wait for this sandbox, then those in this process. */
@@ -26,7 +27,7 @@ const told = new Set<string>();
 export async function callSkill<T>(skill: Skill, args: unknown): Promise<T> {
   if (!skill.isHere) {
     requireEnd(chainWith(skill.name));
-    return callTool<T>(skill, args, keepFiles);
+    return callTool<T>(skill, args, (result) => keepFiles(result, skill.name));
   }
   const given: unknown = JSON.parse(checkedArguments(skill, args));
   await tell(skill.name, false);
@@ -60,26 +61,30 @@ export async function answer(name: string, given: string): Promise<void> {
 async function filesLeft(name: string): Promise<Record<string, string>> {
   const files: Record<string, string> = {};
   let size = 0;
-  for (const entry of await readdir(OUT, { recursive: true, withFileTypes: true }).catch(() => [])) {
+  for (const entry of existsSync(OUT) ? await readdir(OUT, { recursive: true, withFileTypes: true }) : []) {
     if (!entry.isFile()) continue;
-    const content = await readFile(join(entry.parentPath, entry.name));
-    size += content.length;
-    if (size > MOST_LEFT_BYTES) {
-      const most = `${MOST_LEFT_BYTES / 1024} KiB`;
+    const path = join(entry.parentPath, entry.name);
+    size += (await stat(path)).size;
+    if (size > MOST_LEFT_BYTES || Object.keys(files).length === MOST_LEFT) {
+      const most = `${MOST_LEFT} files or ${MOST_LEFT_BYTES / 1024} KiB`;
       throw new SkillError(`It leaves more than ${most} in ${OUT}: too much for a program in another language.`, about(name));
     }
-    files[relative(OUT, join(entry.parentPath, entry.name))] = content.toString('base64');
+    files[relative(OUT, path)] = (await readFile(path)).toString('base64');
   }
   return files;
 }
 
 /** Puts the files that a skill left where it left them in its own sandbox. */
-async function keepFiles(result: CallResult): Promise<CallResult> {
+async function keepFiles(result: CallResult, skill: string): Promise<CallResult> {
   const contents = (result.content ?? []) as { type: string; resource: { uri: string; blob: string } }[];
   for (const { resource } of contents.filter(({ type }) => type === 'resource')) {
     const path = decodeURIComponent(resource.uri.replace('file://', ''));
-    await mkdir(dirname(path), { recursive: true });
-    await writeFile(path, Buffer.from(resource.blob, 'base64'));
+    try {
+      await mkdir(dirname(path), { recursive: true });
+      await writeFile(path, Buffer.from(resource.blob, 'base64'));
+    } catch (error) {
+      throw new SkillError(`A file that it left cannot be kept: ${(error as Error).message}`, about(skill));
+    }
   }
   return { ...result, content: contents.filter(({ type }) => type !== 'resource') };
 }

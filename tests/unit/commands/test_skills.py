@@ -410,7 +410,7 @@ class TestSave:
         assert "you can use it now" in daemon.command(*given).stderr
         daemon.in_use = "f" * 64
         told = daemon.command(*given).stderr
-        assert "it is not in use yet, not even for you: somebody else has to run" in told
+        assert "you cannot use it now, because a tool that it calls is not there or has changed" in told
         assert "you can use it now" not in told
 
     def test_what_is_saved_is_told_also_if_nothing_answers_any_more(self, daemon: Daemon) -> None:

@@ -358,6 +358,33 @@ async def test_what_was_proven_with_another_version_in_a_sandbox_of_its_own_is_s
     assert now(world, "outer").drift == ("`skills/inner` has another version now, which it was not proven with.",)
 
 
+async def test_what_a_skill_in_its_process_passed_must_fit_as_what_it_passed_itself(world):
+    await world.approved("inner", tools=ASKS)
+    world.executions.tools["postgres/query"] = lambda arguments: {"structuredContent": {"count": 1}}
+    long = ({"text": "abcdef"},)
+    await world.approved("outer", tools=("skills/inner",), examples=long)
+    narrow = {**TAKES_TEXT, "properties": {"text": {"type": "string", "enum": ["abc"]}}}
+    world.list_tools(replace(QUERY, input_schema=narrow), UPLOAD)
+    await look(world)
+    assert now(world, "inner").effective_state is SkillState.APPROVED
+    assert now(world, "outer").effective_state is SkillState.STALE
+
+
+async def test_what_a_skill_in_its_process_called_in_a_sandbox_of_its_own_is_looked_at_too(world):
+    world.executions.program = lambda program: {"count": 1}
+    world.executions.tools["skills/last"] = lambda arguments: {"structuredContent": {"count": 1}}
+    await world.approved("last")
+    world.executions.program = lambda program: program.call("skills/last", text="a")["structuredContent"]
+    await world.approved("inner", tools=("skills/last",))
+    await world.approved("outer", tools=("skills/inner",))
+    world.executions.program = lambda program: {"count": 1}
+    await world.approved("last", code="def run(input):\n    return {'count': 999}\n")
+    world.executions.program = lambda program: program.call("skills/last", text="a")["structuredContent"]
+    await world.approved("inner", code="# again\n", tools=("skills/last",))
+    await look(world)
+    assert now(world, "outer").drift == ("`skills/last` has another version now, which it was not proven with.",)
+
+
 async def test_a_skill_that_is_used_must_not_bring_in_a_tool_that_nobody_approved_for_what_uses_it(world):
     world.executions.program = lambda program: {"count": 1}
     await world.approved("inner")

@@ -637,10 +637,29 @@ async def test_a_draft_says_what_stays_in_use(world):
     world.executions.program = fails
     for code, kept in (("# draft\n", proven), ("# other\n", proven)):
         told = [each.message for each in (await world.save(code=code)).remarks if each.kind == "replaces"]
-        assert told == [f"The proven version {kept.version[:12]} stays in use."]
+        assert told == [f"The proven version {kept.version[:12]} stays in use for your key."]
     await world.shelf.retire(AUTHOR, "count_orders", proven.version)
     told = [each.message for each in (await world.save(code="# draft\n")).remarks if each.kind == "replaces"]
-    assert told == [f"The approved version {approved.version[:12]} stays in use."]
+    assert told == [f"The approved version {approved.version[:12]} stays in use for your key."]
+
+
+@pytest.mark.parametrize("author", [AUTHOR, COLLEAGUE])
+async def test_whoever_saves_what_is_approved_again_hears_what_its_key_goes_on_with(world, author):
+    approved = await world.approved(caller=author)
+    newer = await world.save(code="def run(input): ...\n")
+    (told,) = messages(await world.save(code=approved.content.code))
+    version = newer.version[:12]
+    assert told == (
+        f"The proven version {version} stays in use for your key. "
+        f"`code-executor skills retire count_orders --version {version}` gives way to this one."
+    )
+
+
+async def test_a_draft_of_ones_own_cannot_be_declared(world):
+    world.executions.program = fails
+    await world.save("inner")
+    told = await refusal(world.save("outer", tools=("skills/inner",)))
+    assert told == "`tools` names skills/inner, whose proof failed: mend that first."
 
 
 async def test_what_is_approved_already_is_not_kept_a_second_time(world):

@@ -415,7 +415,7 @@ async def test_a_role_without_the_right_to_approve_cannot(place):
 @pytest.mark.parametrize("state", [SkillState.DRAFT, SkillState.PROVEN])
 async def test_whoever_saved_a_skill_cannot_approve_it(place, state):
     saved = await place.save(author=APPROVER, state=state)
-    with pytest.raises(ApprovalDenied, match="Whoever saved a skill must not approve it"):
+    with pytest.raises(ApprovalDenied, match="Your key saved the same content, or imported it"):
         await place.shelf.approve(APPROVER, saved.name, saved.version)
 
 
@@ -471,6 +471,20 @@ async def test_what_would_call_itself_by_now_is_not_approved(place):
     await place.approved("inner", author=COLLEAGUE, tools=("skills/outer",))
     with pytest.raises(InvalidRequest, match="outer → middle → inner → outer"):
         await place.shelf.approve(APPROVER, "outer", waiting.version)
+
+
+async def test_a_version_of_ones_own_that_ones_role_may_not_use_leaves_the_approved_one(place):
+    await place.save("helper", author=COLLEAGUE)
+    approved = await place.approved("helper", tools=("minio/upload",))
+    no_query = replace(COLLEAGUE, role=replace(COLLEAGUE.role, denied_tools=("postgres/query",)))
+    assert place.shelf.version_to_call(no_query, "helper") == approved
+
+
+async def test_of_what_is_approved_and_a_later_draft_the_one_in_use_is_retired(place):
+    await place.approved()
+    draft = await place.save(code="draft", state=SkillState.DRAFT)
+    await place.shelf.retire(AUTHOR, "count_orders", None)
+    assert place.shelf.version_to_call(AUTHOR, "count_orders") == draft
 
 
 @pytest.mark.parametrize("is_named", [True, False])

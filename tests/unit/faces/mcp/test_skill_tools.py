@@ -116,7 +116,7 @@ async def test_remarks_are_told_between():
 
 async def test_what_cannot_be_used_now_is_not_said_to_be():
     last_line = ((await saved(Saving(skill()), is_usable=False)).text or "").splitlines()[-1]
-    assert last_line == "You cannot use it now, because a server that it calls is not connected."
+    assert last_line == "You cannot use it now, because a tool that it calls is not there or has changed."
 
 
 async def test_nothing_is_saved_for_a_client_that_is_gone():

@@ -89,7 +89,7 @@ export function countedByState(skills) {
 export function onePerVersion(skills, caller) {
   const same = Map.groupBy(skills, ({name, version}) => `${name} ${version}`);
   return [...same.values()].map((copies) => {
-    const rank = ({state, approvedBy, author}) => [state === 'approved' || approvedBy, author === caller, state !== 'stale', true].findIndex(Boolean);
+    const rank = ({state, approvedBy, author}) => [state === 'approved', author === caller, state !== 'stale', true].findIndex(Boolean);
     const [first] = copies.toSorted((one, other) => rank(one) - rank(other));
     return {...first, authors: copies.map(({author}) => author)};
   });
