@@ -339,7 +339,7 @@ class SkillSaving:
             return _saved(caller, content, inferred, remarks, None), None
         mistakes = await self._mistakes(caller, draft, found, candidate, progress)
         if mistakes and draft.check is Check.STRICT:
-            return _saved(caller, content, inferred, (*remarks, *mistakes), None), None
+            return _saved(caller, content, inferred, (*mistakes, *remarks), None), None
         executions: list[str] = []
         runs: list[Run] = []
         recorded = Recording()
@@ -369,7 +369,7 @@ class SkillSaving:
             remarks += _unused(found, runs)
             proof = Proof(time.time(), digests or {}, tuple(executions), _calls(runs))
         except ProofFailed as failure:
-            remarks += [failure.remark, *mistakes]
+            remarks = [failure.remark, *mistakes, *remarks]  # first what keeps it a draft
         return _saved(caller, content, inferred, remarks, proof), recording
 
     async def _mistakes(

@@ -114,9 +114,8 @@ async def test_each_row_of_one_name_leads_to_a_page_of_its_own(place: Place) -> 
         await expect(facts.get_by_role("listitem")).to_contain_text("code-executor-developer")
 
 
-async def test_what_two_have_saved_is_one_row_and_counts_as_what_is_approved(place: Place) -> None:
+async def test_what_two_have_saved_is_one_row_with_both(place: Place) -> None:
     saved = await saved_by_the_developer(place, "saved_twice", NOTES, NOTE)
-    await approve(place.api, saved)
     await save(place.api, "saved_twice", NOTES, NOTE)
     async with place.visit("/console/skills") as visit:
         page = visit.page
@@ -125,12 +124,12 @@ async def test_what_two_have_saved_is_one_row_and_counts_as_what_is_approved(pla
         await expect(row).to_have_count(1)
         await expect(row).to_contain_text("code-executor-developer")
         await expect(row).to_contain_text("code-executor-admin")
-        await expect(row).to_contain_text("approved")
+        await expect(row).to_contain_text("proven")
         await row.get_by_role("link", name="saved_twice").click()
-        await expect(state_on(page)).to_contain_text("approved")
+        await expect(state_on(page)).to_contain_text("proven")
         await visit.go(path_of(saved))
         await settled(page)
-        await expect(state_on(page)).to_contain_text("approved")
+        await expect(state_on(page)).to_contain_text("proven")
 
 
 async def test_a_list_without_skills_says_how_to_keep_one(place: Place) -> None:
@@ -208,7 +207,9 @@ async def test_what_is_missing_for_an_approval_is_told_without_the_hint_for_auth
         await settled(page)
         await page.get_by_role("button", name="Approve").click()
         await page.get_by_role("button", name="Approve it").click()
-        await expect(page.get_by_role("alert")).to_contain_text("used_by_other: approve that first.")
+        await expect(page.get_by_role("alert")).to_contain_text(
+            "used_by_other, which waits for approval: approve that first."
+        )
         await expect(page.get_by_role("alert")).not_to_contain_text("remarks")
         visit.complaints.clear()  # the answer was a 409, as it should be
 
@@ -441,18 +442,6 @@ async def test_a_draft_says_what_its_proof_found(place: Place) -> None:
         await expect(state_on(visit.page)).to_contain_text("draft")
         await expect(visit.page.locator(".remarks")).to_contain_text("output.number")
         await expect(visit.page.get_by_text("It has none")).to_be_visible()
-
-
-async def test_only_the_author_is_told_what_a_new_version_replaces_for_its_key(place: Place) -> None:
-    await approve(place.api, await saved_by_the_developer(place, "for_my_key", CUSTOMERS_IN, CITY))
-    saved = await saved_by_the_developer(place, "for_my_key", NOTES, NOTE)
-    async with place.visit(path_of(saved), role="developer") as visit:
-        await settled(visit.page)
-        await expect(visit.page.locator(".remarks")).to_contain_text("Whoever uses your key gets it")
-    async with place.visit(path_of(saved)) as visit:
-        await settled(visit.page)
-        await expect(visit.page.get_by_role("region", name="Code of the skill")).to_be_visible()
-        await expect(visit.page.locator(".remarks")).to_have_count(0)
 
 
 async def test_a_retired_skill_is_out_of_use(place: Place) -> None:

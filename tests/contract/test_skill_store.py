@@ -101,6 +101,13 @@ async def test_what_its_author_had_open_under_the_name_is_retired_by_the_next(st
     assert await store.recording(second.version, second.author) == b"second"
 
 
+async def test_a_draft_retires_the_draft_before_it_and_nothing_that_is_proven(store):
+    states = (SkillState.PROVEN, SkillState.DRAFT, SkillState.DRAFT)
+    for number, state in enumerate(states):
+        await store.save(skill(code=f"# {number}", state=state, at=1000.0 + number), None)
+    assert [each.state for each in await store.all()] == [SkillState.PROVEN, SkillState.RETIRED, SkillState.DRAFT]
+
+
 async def test_nothing_else_is_retired_by_saving(store):
     others = [
         skill("another_name", code="1"),
@@ -290,8 +297,9 @@ async def require_whole(file, last_version):
     journal = SqliteJournal(file, max_executions=10)
     store = SqliteSkills(journal)
     found = await store.all()
-    opened = Counter((each.author, each.name) for each in found if each.state in OPEN)
-    assert opened == dict.fromkeys({(each.author, each.name) for each in found}, 1)
+    opened = Counter((each.author, each.name, each.state) for each in found if each.state in OPEN)
+    assert set(opened.values()) == {1}  # of what is proven and of the drafts beside it, the newest
+    assert {(author, name) for author, name, _ in opened} == {(each.author, each.name) for each in found}
     assert last_version in {each.version for each in found}
     for each in found:
         recording = await store.recording(each.version, each.author)

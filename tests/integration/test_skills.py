@@ -284,7 +284,7 @@ def run(input):
     before = place.proxy.count("tools/call")
     saved = await save(place.admin, code, tools=["postgres/echo"], examples=[{"input": {}}])
     assert saved["state"] == "draft"
-    assert [remark["kind"] for remark in saved["remarks"]] == ["undeclared"]
+    assert [remark["kind"] for remark in saved["remarks"]] == ["undeclared", "reaches_around"]
     assert "secret/echo" in saved["remarks"][0]["message"]
     assert place.proxy.count("tools/call") == before + 1  # what it declared, and nothing else
     status, refused = await place.admin.post("/skills/say/approve", {"version": saved["version"]})

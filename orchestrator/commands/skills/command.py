@@ -87,8 +87,7 @@ def show(
     if as_json:
         print_json(found)
         return
-    is_author = bool(found["remarks"]) and ask_daemon("/whoami")["caller"] == found["author"]
-    print_one(found, others_of(found["name"]), is_author=is_author)
+    print_one(found, others_of(found["name"]))
     if code:
         print_code(found)
 
@@ -120,7 +119,7 @@ def approve(
     out.print(shown(" ".join(found["description"].split())))
     print_touched(found)
     print_proof(found)
-    print_remarks(found, is_author=False)
+    print_remarks(found)
     # Models of others read all of this, so whoever approves it has to see it.
     print_schemas(found)
     print_examples(found)

@@ -29,8 +29,6 @@ CARRIAGE_RETURN = "␍"
 LINE_FEED = "␊"
 NO_LINE_FEED = "\\ No newline at the end"  # as diff says it
 LANGUAGES = {Language.TYPESCRIPT: "TypeScript", Language.PYTHON: "Python"}
-# What only the author has to know: which version its own key gets.
-OF_THE_AUTHOR = ("replaces", "kept")
 # What is drawn as nothing, or turns text around, or begins a new line.
 HIDDEN = ("Cf", "Zl", "Zp")
 LEAST_ABOUT = 20  # characters of a description, however narrow the terminal is
@@ -84,7 +82,7 @@ def print_skills(found: list[Json]) -> None:
     print_table(out, table)
 
 
-def print_one(found: Json, others: list[Json], *, is_author: bool) -> None:
+def print_one(found: Json, others: list[Json]) -> None:
     """Print what is known of a version, all but its code, and which others of its name are not in use."""
     facts = Table("", "", box=None, show_header=False, pad_edge=False)
 
@@ -120,7 +118,7 @@ def print_one(found: Json, others: list[Json], *, is_author: bool) -> None:
         tell("inferred", ", ".join(found["inferred"]))
     print_table(out, facts)
     print_touched(found)
-    print_remarks(found, is_author=is_author)
+    print_remarks(found)
     _print_lines("Drift: its tools have changed since its proof", found["drift"])
     _heading("Signature")
     out.print(plain(visible(usages_of(version := version_of(found))[version.content.language].signature)))
@@ -174,11 +172,10 @@ def print_proof(found: Json) -> None:
     _print_lines("Proof", lines)
 
 
-def print_remarks(found: Json, *, is_author: bool) -> None:
-    remarks = [each for each in found["remarks"] if is_author or each["kind"] not in OF_THE_AUTHOR]
-    if remarks:
+def print_remarks(found: Json) -> None:
+    if found["remarks"]:
         _heading("Remarks")
-    for each in remarks:
+    for each in found["remarks"]:
         print_remark(each)
 
 

@@ -294,15 +294,6 @@ class TestShow:
         of_the_newer = daemon.command("show", "greet_all", "--version", newer.version).stdout
         assert "waits for approval" not in of_the_newer
 
-    def test_what_only_its_author_has_to_know_is_for_its_author(self, daemon: Daemon) -> None:
-        kinds = ("replaces", "kept", "secret")
-        daemon.skills = [detail(remarks=[{"kind": each, "message": "Told.", "place": ""} for each in kinds])]
-        shown = daemon.command("show", "greet_all").stdout
-        assert [f"{each}: Told." in shown for each in kinds] == [False, False, True]
-        daemon.who["caller"] = "developer"
-        shown = daemon.command("show", "greet_all").stdout
-        assert all(f"{each}: Told." in shown for each in kinds)
-
     def test_changes_of_tools_stay_on_their_line_and_show_what_is_hidden(self, daemon: Daemon) -> None:
         daemon.skills = [detail(state="stale", drift=["`chat/say` lost `te\nxt\u2066`."])]
         shown = daemon.command("show", "greet_all").stdout
@@ -590,7 +581,7 @@ class TestApprove:
 
     def test_the_proof_is_shown_before_the_question(self, daemon: Daemon) -> None:
         proof = {"provenAt": AT, "calls": 3, "executions": ["e7", "e8"], "digests": {}}
-        remarks = [{"kind": each, "message": "Told.", "place": "code:1:2"} for each in ("replaces", "kept", "check")]
+        remarks = [{"kind": each, "message": "Told.", "place": "code:1:2"} for each in ("check",)]
         daemon.skills = [detail(state="proven", proof=proof, inferred=["input", "tools"], remarks=remarks)]
         shown = daemon.command("approve", "greet_all", input="n\n").stdout
         assert "\nProof\n2 examples run, 3 tool calls recorded, 2026-11-16" in shown

@@ -4,7 +4,7 @@ import {html, useState} from '../lib/dom.js';
 import {plural} from '../lib/format.js';
 import {navigate} from '../lib/router.js';
 import {current, tell, useSession} from '../lib/session.js';
-import {mayApprove, mayRetire, remarksFor, shortVersion} from '../lib/skills.js';
+import {mayApprove, mayRetire, shortVersion} from '../lib/skills.js';
 import {skillsPath} from '../pages/links.js';
 import {Confirm} from './confirm.js';
 import {Remarks, Touches} from './skills.js';
@@ -12,10 +12,9 @@ import {Said} from './ui.js';
 
 /** @param {{skill: any, onChange: () => void, onError: (error: Error | null) => void}} props */
 export function SkillActions({skill, onChange, onError}) {
-  const {name, version, author} = skill;
+  const {name, version, author, remarks} = skill;
   const {who} = useSession();
   const caller = current()?.caller;
-  const remarks = remarksFor(skill, caller);
   const approves = Boolean(who?.approvesSkills);
   const [asking, setAsking] = useState(/** @type {'' | 'approve' | 'retire'} */ (''));
   const [busy, setBusy] = useState(false);

@@ -82,7 +82,7 @@ export function countedByState(skills) {
 
 /**
  * The listed skills, one of each version, with the names of all who saved it: its page is one. It is what the page shows: the one
- * that is approved, else the caller's own, else one that is not stale.
+ * that is approved and not stale, else the caller's own, else one that is not stale.
  * @param {any[]} skills @param {string | undefined} caller
  * @returns {any[]}
  */
@@ -98,12 +98,6 @@ export function onePerVersion(skills, caller) {
 /** A version as it counts: one's own copy of a version that is approved does not wait for anything. @param {any} skill */
 export const asItCounts = (skill) =>
   skill?.state === 'proven' && skill.version === skill.approvedVersion ? {...skill, state: 'approved'} : skill;
-
-const TO_AUTHORS = ['replaces', 'kept']; // kinds of remarks, which say "your key" and so mean nobody else
-
-/** @param {any} skill @param {string | undefined} caller @returns {{kind: string, message: string, place: string}[]} what is for the caller */
-export const remarksFor = ({remarks, author}, caller) =>
-  remarks.filter(({kind}) => author === caller || !TO_AUTHORS.includes(kind));
 
 /** @param {any} skill @param {string | undefined} caller @param {boolean} approves whether the caller's role approves skills */
 export const mayApprove = (skill, caller, approves) => approves && skill.state === 'proven' && skill.author !== caller;

@@ -5,7 +5,7 @@ import {count, language as nameOf, visible} from '../lib/format.js';
 import {useLoaded} from '../lib/load.js';
 import {Link, useRoute} from '../lib/router.js';
 import {current, useSession} from '../lib/session.js';
-import {asItCounts, asJson, BUILT_IN, onePerVersion, remarksFor, shortVersion} from '../lib/skills.js';
+import {asItCounts, asJson, BUILT_IN, onePerVersion, shortVersion} from '../lib/skills.js';
 import {Code} from '../components/code.js';
 import {SkillActions} from '../components/skill_actions.js';
 import {Proof} from '../components/skill_proof.js';
@@ -53,8 +53,7 @@ function Missing({error, name, version}) {
 }
 
 function Shown({skill}) {
-  const {name, version, description, code, language, examples, difference, inferred} = skill;
-  const remarks = remarksFor(skill, current()?.caller);
+  const {name, version, description, code, language, examples, difference, inferred, remarks} = skill;
   return html`
     <p class="skill-about"><${Said}>${description}<//></p>
     <${Standing} skill=${skill} />
