@@ -124,12 +124,12 @@ async def test_what_two_have_saved_is_one_row_with_both(place: Place) -> None:
         await expect(row).to_have_count(1)
         await expect(row).to_contain_text("code-executor-developer")
         await expect(row).to_contain_text("code-executor-admin")
-        await expect(row).to_contain_text("proven")
+        await expect(row).to_contain_text("waits for approval")
         await row.get_by_role("link", name="saved_twice").click()
-        await expect(state_on(page)).to_contain_text("proven")
+        await expect(state_on(page)).to_contain_text("waits for approval")
         await visit.go(path_of(saved))
         await settled(page)
-        await expect(state_on(page)).to_contain_text("proven")
+        await expect(state_on(page)).to_contain_text("waits for approval")
 
 
 async def test_a_list_without_skills_says_how_to_keep_one(place: Place) -> None:
