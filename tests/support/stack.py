@@ -8,6 +8,7 @@ import secrets
 import shutil
 import subprocess
 import sys
+import time
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 PROJECT = Path(__file__).resolve().parents[2]
+ADDRESS_SECONDS = 60  # until a container that starts again has one
 SOURCES = PROJECT / "deploy" / "stack"
 # What is mounted from the settings, beside what deploy.stack writes there.
 STARTED_BY_A_SCRIPT = {
@@ -95,7 +97,11 @@ class OptionalServers:
 
     def _reachable(self, entry: Mapping[str, Any]) -> dict[str, Any]:
         url = urlsplit(entry["url"])
-        address = url._replace(netloc=f"{address_of(self.container(url.hostname or ''))}:{url.port}")
+        container = self.container(url.hostname or "")
+        deadline = time.monotonic() + ADDRESS_SECONDS
+        while not (found := address_of(container)) and time.monotonic() < deadline:
+            time.sleep(0.1)  # it starts again, because what it needs was not ready
+        address = url._replace(netloc=f"{found}:{url.port}")
         # Some answer to their own name only.
         return {**entry, "url": address.geturl(), "headers": {"Host": url.netloc}}
 
