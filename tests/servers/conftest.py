@@ -54,18 +54,29 @@ def servers(
 
 
 @pytest.fixture(scope="module")
-async def api(servers: OptionalServers, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Api]:
-    """A daemon that has found the tools of all of the servers."""
+async def api(
+    request: pytest.FixtureRequest, servers: OptionalServers, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Api]:
+    """A daemon that has found the tools of all of the servers, whose backends answer what the module asks in READY.
+
+    A server may list its tools while its database is still starting.
+    """
+    asks = getattr(request.module, "READY", "")
     directory = tmp_path_factory.mktemp("daemon")
     entries = servers.for_a_daemon_on_this_machine()
     (directory / "servers.json").write_text(json.dumps(entries))
     async with Installation.create(directory, servers_file=directory / "servers.json").run() as api:
         try:
             await eventually(lambda: has_tools_of(api, set(entries["mcpServers"])), seconds=READY_SECONDS)
+            await eventually(lambda: completes(api, asks), seconds=READY_SECONDS)
         except TimeoutError:
             names = run(*servers.compose, "ps", "-q", **servers.environment).split()
             pytest.fail("\n".join(f"{name}: {logs_of(name)[-2000:]}" for name in names))
         yield api
+
+
+async def completes(api: Api, program: str) -> bool:
+    return bool((await api.python(program))["outcome"] == "completed") if program else True
 
 
 async def has_tools_of(api: Api, wanted: set[str]) -> bool:

@@ -8,6 +8,7 @@ from tests.servers.asking import printed, require_described_and_typed
 from tests.support.api import Api
 
 SERVERS = ("minio",)
+READY = "from servers.minio import list_buckets\nlist_buckets()"
 IMPORTS = (
     "from servers.minio import (copy_object, create_bucket, delete_bucket, delete_objects, download_object,\n"
     "    get_object_metadata, list_buckets, list_objects, upload_object)\nimport json\n"

@@ -7,6 +7,12 @@ from pathlib import Path
 from tests.support.api import Api
 
 SERVERS = ("timescaledb", "minio")
+READY = """
+from servers.timescaledb import execute_query
+from servers.minio import list_buckets
+execute_query(query="SELECT 1 FROM metrics LIMIT 1")
+list_buckets()
+"""
 PROGRAM = Path(__file__).parent / "programs" / "pattern_three.ts"
 # Two of the last day are critical, one is older and one is not.
 METRICS = """

@@ -6,6 +6,12 @@ from tests.support.api import Api
 from tests.support.proving import require_proven_as_kept
 
 SERVERS = ("minio", "postgres")
+READY = """
+from servers.minio import list_buckets
+from servers.postgres import execute_sql
+list_buckets()
+execute_sql(sql="select 1 from customers limit 1")
+"""
 # What its example names; each test makes its own buckets otherwise.
 BUCKET = """
 from servers.minio import create_bucket, list_buckets

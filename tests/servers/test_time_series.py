@@ -9,6 +9,7 @@ from tests.support.api import Api, eventually
 from tests.support.stack import OptionalServers, run
 
 SERVERS = ("timescaledb",)
+READY = "from servers.timescaledb import execute_query\nexecute_query(query='SELECT 1')"
 IMPORTS = (
     "from servers.timescaledb import (describe_table, execute_query, get_hypertable_stats, list_hypertables,\n"
     "    list_tables, query_time_buckets)\nimport json\n"
