@@ -88,7 +88,7 @@ class Metrics:
         self.observe_calls(record.tool_calls)
 
     def observe_calls(self, calls: Iterable[ToolCall]) -> None:
-        """Count calls that have ended, whether a program made them or not; replayed ones are none of a server's."""
+        """Count calls that have ended, whether a program made them or not; replayed ones reached no server."""
         for call in calls:
             if call.outcome is CallOutcome.REPLAYED:
                 continue

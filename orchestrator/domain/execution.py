@@ -53,7 +53,7 @@ class Outcome(StrEnum):
 
     @property
     def in_words(self) -> str:
-        """Say what a program did that ended like this, as what comes behind its name."""
+        """Say how a program ended, to follow its name: "took too long"."""
         return _IN_WORDS.get(self, f"ended as {self}")
 
 

@@ -132,17 +132,19 @@ class Scope:
 
     def require_result(self, size: int) -> None:
         """Refuse a result that nobody waits for; that of a proof is recorded, and takes room there."""
-        if not self.returns or self.has_returned:
-            raise LimitExceeded("A result is handed back once, by a skill that was called.")
+        self._require_awaited()
         if self.recording is not None and not self.recording.has_room(size):
             raise LimitExceeded(
                 f"The calls and results of a proof take at most {LARGEST_RECORDING_BYTES} bytes: use less data."
             )
 
     def hand_back(self, value: Any, left: Mapping[str, str] | None = None) -> None:
+        self._require_awaited()
+        self.returned, self.left, self.has_returned = value, left or {}, True
+
+    def _require_awaited(self) -> None:
         if not self.returns or self.has_returned:
             raise LimitExceeded("A result is handed back once, by a skill that was called.")
-        self.returned, self.left, self.has_returned = value, left or {}, True
 
 
 @dataclass(frozen=True, slots=True)

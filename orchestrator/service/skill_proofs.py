@@ -100,7 +100,7 @@ class Proven:
     def packed(self) -> bytes:
         plain = json.dumps(self.as_document()).encode()
         if len(plain) > LARGEST_UNPACKED_BYTES:
-            raise ProofFailed("recording", "What was recorded takes too much room with the schemas of its tools.")
+            raise ProofFailed("recording", "The recording, with the schemas of its tools, is too large.")
         return zlib.compress(plain)
 
     @classmethod
